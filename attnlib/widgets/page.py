@@ -1,0 +1,116 @@
+"""The parts that every widget here shares: text, picture, and a live page without a kernel."""
+
+import base64
+import hashlib
+import html
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import anywidget
+
+HERE = Path(__file__).parent
+
+SHIM = """
+const state = STATE, listeners = {};
+const model = {
+  get: (name) => state[name],
+  set(name, value) {
+    const before = JSON.stringify(state[name]);
+    state[name] = value;
+    if (JSON.stringify(value) !== before) for (const f of listeners[`change:${name}`] ?? []) f();
+  },
+  on(name, f) { (listeners[name] ??= []).push(f); },
+  off(name, f) { listeners[name] = (listeners[name] ?? []).filter((g) => g !== f); },
+  save_changes() {},
+};
+const packed = Uint8Array.from(atob(state._blob), (c) => c.charCodeAt(0));
+const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+state._blob = new DataView(await new Response(stream).arrayBuffer());
+const el = document.querySelector("#ID:not([data-live])");
+el.setAttribute("data-live", "");
+render({ model, el });
+"""
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
+script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:">
+<title>TITLE</title>
+<style>
+:root { color-scheme: light dark; }
+body { margin: 0 auto; max-width: 1100px; padding: 1rem; color: #1b1f24; background: #fff; }
+@media (prefers-color-scheme: dark) { body { color: #e8eaed; background: #14171c; } }
+</style>
+</head>
+<body>
+BODY
+</body>
+</html>
+"""
+
+
+class Shown(anywidget.AnyWidget):
+    """A widget that also reads as text, as a picture and as a page; a subclass says which state."""
+
+    _esm = HERE / "widgets.js"
+    _css = HERE / "widgets.css"
+    _state: tuple[str, ...] = ()
+
+    def _title(self) -> str:
+        return repr(self)
+
+    def _picture(self) -> tuple[bytes, str] | None:
+        """The default picture, a PNG, and its alt text; None where text says it all."""
+        return None
+
+    def _text(self) -> str:
+        return repr(self)
+
+    def snippet(self) -> str:
+        """This view as HTML for any page: live sliders, no kernel, no network."""
+        state = {name: getattr(self, name) for name in self._state}
+        state["_blob"] = base64.b64encode(zlib.compress(state["_blob"], 9)).decode("ascii")
+        text = json.dumps(state).replace("<", "\\u003c")
+        name = "attn-" + hashlib.sha256(text.encode()).hexdigest()[:12]
+        code = (HERE / "widgets.js").read_text("utf-8").replace("export default { render };", "")
+        shim = SHIM.replace("ID", name, 1).replace("STATE", text, 1)
+        style = (HERE / "widgets.css").read_text("utf-8")
+        return (
+            f'<div id="{name}"></div>\n<style>{style}</style>\n'
+            f'<script type="module">\n{code}{shim}</script>'
+        )
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a page of its own: one file, live sliders, no kernel, no network."""
+        page = PAGE.replace("TITLE", html.escape(self._title()), 1).replace(
+            "BODY", self.snippet(), 1
+        )
+        Path(path).write_text(page, "utf-8")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The live view, a picture for places without widgets, and text.
+
+        With ATTNLIB_STATIC=1 in the environment the live view is HTML of its own, so that a page
+        exported by nbconvert has sliders that work.
+        """
+        live = super()._repr_mimebundle_(**kwargs)
+        data: dict[str, Any] = dict(live[0] if isinstance(live, tuple) else live or {})
+        data["text/plain"] = self._text()
+        metadata: dict[str, Any] = {}
+        picture = self._picture()
+        if picture is not None:
+            data["image/png"] = base64.b64encode(picture[0]).decode("ascii")
+            metadata["image/png"] = {"alt": picture[1]}
+        if os.environ.get("ATTNLIB_STATIC") == "1":
+            data.pop("application/vnd.jupyter.widget-view+json", None)
+            data["text/html"] = self.snippet()
+        return data, metadata

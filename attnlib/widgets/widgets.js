@@ -1,0 +1,650 @@
+// The face of attnlib.widgets, drawn from state that Python prepared (payload.py):
+// AttentionView (map, links, heads) and Frames. Plain ESM: no dependency, no build, no network.
+// Text from outside only ever enters through textContent, fillText, or `escape` below.
+
+const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
+const SLANT = Math.PI / 3; // of the column labels
+const MAX_LINES = 1500, MAX_RECTS = 4096, THUMB = 96;
+let ids = 0;
+
+// ---------------------------------------------------------------- small helpers
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+const put = (model, name, value) => { model.set(name, value); model.save_changes(); };
+const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
+const escape = (text) => String(text).replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`)
+  .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "");
+const exactly = (w) => (w === 0 ? "0" : w < 1e-4 ? w.toExponential(3) : String(+w.toPrecision(6)));
+const pen = document.createElement("canvas").getContext("2d");
+
+function bytesOf(model, name) { // a DataView live, the same on a static page
+  const view = model.get(name);
+  if (!view) return new Uint8Array(0);
+  return new Uint8Array(view.buffer ?? view, view.byteOffset ?? 0, view.byteLength);
+}
+const floats = (bytes, [start, length]) => new Float32Array(bytes.slice(start, start + length).buffer);
+
+function listen(model, handlers) {
+  for (const [name, f] of Object.entries(handlers)) model.on(`change:${name}`, f);
+  return () => { for (const [name, f] of Object.entries(handlers)) model.off(`change:${name}`, f); };
+}
+
+// A root whose keys reach neither the notebook nor the slides, in the colours of its surroundings.
+function makeRoot(model, el, label, restyle) {
+  const root = make("div", { class: "attn", role: "group", "aria-label": label,
+    "data-lm-suppress-shortcuts": "true", "data-prevent-swipe": "" });
+  for (const name of ["keydown", "keyup", "keypress"]) root.addEventListener(name, (e) => e.stopPropagation());
+  const style = () => {
+    const ink = getComputedStyle(el.isConnected ? el : document.body).color.match(/[\d.]+/g) ?? [0, 0, 0];
+    root.classList.toggle("attn-dark", 0.2126 * ink[0] + 0.7152 * ink[1] + 0.0722 * ink[2] > 128);
+    root.style.fontSize = `${model.get("font")}px`;
+    restyle();
+  };
+  el.append(root);
+  const query = matchMedia("(prefers-color-scheme: dark)");
+  query.addEventListener("change", style);
+  const watch = new MutationObserver(style);
+  for (const node of [document.documentElement, document.body])
+    watch.observe(node, { attributes: true, attributeFilter: ["class", "data-theme", "data-jp-theme-light"] });
+  let width = -1;
+  const size = new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; style(); } });
+  size.observe(root);
+  const stop = () => { query.removeEventListener("change", style); watch.disconnect(); size.disconnect(); };
+  return { root, style, stop };
+}
+
+// One native slider per axis: the keyboard, touch and screen readers come with it.
+function makeSliders(model, axes) {
+  const rows = axes.map(({ name, labels }, i) => {
+    const id = `attn-slider-${++ids}`;
+    const input = make("input", { type: "range", id, min: 0, max: labels.length - 1, step: 1 });
+    const value = make("b"), range = make("span"), output = make("output", { for: id }, value, range);
+    const longest = Math.max(...labels.map((l) => l.length));
+    const plain = labels.every((l, k) => l === String(k));
+    range.textContent = plain ? ` of 0–${labels.length - 1}` : "";
+    output.style.minWidth = `${Math.min(22, longest * 0.75 + (plain ? 4 : 1))}em`;
+    input.disabled = labels.length < 2;
+    input.addEventListener("input", () => {
+      const index = [...model.get("index")];
+      index[i] = Number(input.value);
+      put(model, "index", index);
+    });
+    const label = make("label", { for: id });
+    label.textContent = name;
+    return { input, value, labels, name, node: make("div", { class: "attn-slider" }, label, input, output) };
+  });
+  const update = () => rows.forEach(({ input, value, labels, name }, i) => {
+    const at = model.get("index")[i];
+    if (input.value !== String(at)) input.value = at;
+    value.textContent = labels[at];
+    input.setAttribute("aria-valuetext", `${name} ${labels[at]}`);
+  });
+  return { node: make("div", { class: "attn-sliders" }, ...rows.map((r) => r.node)), update };
+}
+
+function makeChoice(model, trait, caption, options) {
+  const text = make("span");
+  text.textContent = caption;
+  const buttons = Object.entries(options).map(([value, label]) => {
+    const button = make("button", { type: "button", "data-value": value });
+    button.textContent = label;
+    button.addEventListener("click", () => put(model, trait, value));
+    return button;
+  });
+  const node = make("div", { class: "attn-group", role: "group", "aria-label": caption }, text, ...buttons);
+  const update = () => buttons.forEach((b) => b.setAttribute("aria-pressed", b.dataset.value === model.get(trait)));
+  return { node, update };
+}
+
+function makeButtons(caption, actions, extra = "") {
+  return make("div", { class: `attn-group ${extra}`, role: "group", "aria-label": caption },
+    ...actions.map(([label, hint, act]) => {
+      const button = make("button", { type: "button", title: hint, "aria-label": hint });
+      button.textContent = label;
+      button.addEventListener("click", act);
+      return button;
+    }));
+}
+
+const fontButtons = (model) => makeButtons("text size", [
+  ["A−", "smaller", () => put(model, "font", Math.max(10, model.get("font") - 2))],
+  ["A+", "larger", () => put(model, "font", Math.min(32, model.get("font") + 2))]]);
+
+// ---------------------------------------------------------------- colours
+const channels = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+function ramp(anchors) { // 256 colours as [r, g, b]
+  const stops = anchors.map(channels);
+  return Array.from({ length: 256 }, (_, i) => {
+    const x = (i / 255) * (stops.length - 1), k = Math.min(stops.length - 2, Math.floor(x));
+    return stops[k].map((c, n) => Math.round(c + (x - k) * (stops[k + 1][n] - c)));
+  });
+}
+const css = ([r, g, b]) => `rgb(${r},${g},${b})`;
+
+// ---------------------------------------------------------------- data
+// All maps of one unit; `read` gives the one at an index, cropped to its tokens.
+function openUnit(unit, number, blob, model) {
+  const scales = floats(blob, unit.scales), size = unit.rows * unit.cols;
+  const maps = blob.subarray(unit.maps[0], unit.maps[0] + unit.maps[1]);
+  const all = unit.exact ? floats(blob, unit.exact) : null;
+  const exactOf = (flat) => {
+    if (all) return all.subarray(flat * size, (flat + 1) * size);
+    const sent = bytesOf(model, "_shown"); // the kernel's answer to the last move, if it is this map's
+    if (sent.length < 8) return null;
+    const head = new DataView(sent.buffer, sent.byteOffset, 8);
+    if (head.getInt32(0, true) !== number || head.getInt32(4, true) !== flat) return null;
+    return floats(sent, [8, sent.length - 8]);
+  };
+  return (flat, item) => {
+    const steps = maps.subarray(flat * size, (flat + 1) * size), top = scales[flat];
+    let sure; // read the exact weights when first asked, once per map
+    const exact = () => (sure === undefined ? (sure = exactOf(flat)) : sure);
+    return { steps, top, cols: unit.cols, queries: unit.queries[item], keys: unit.keys[item],
+      weight: (i, j) => exact()?.[i * unit.cols + j] ?? (steps[i * unit.cols + j] * top) / 255,
+      say: (i, j) => (exact() ? exactly(exact()[i * unit.cols + j])
+        : `≈ ${+((steps[i * unit.cols + j] * top) / 255).toPrecision(2)}`) };
+  };
+}
+
+function strongest({ steps, cols, queries, keys }) {
+  let best = -1, at = [0, 0];
+  for (let i = 0; i < queries.length; i++)
+    for (let j = 0; j < keys.length; j++)
+      if (steps[i * cols + j] > best) { best = steps[i * cols + j]; at = [i, j]; }
+  return at;
+}
+
+// The map as a small picture, one dot per cell, or the largest of a block where there are too many.
+function heat(map, colours, whole, limit = Infinity) {
+  const rows = map.queries.length, cols = map.keys.length;
+  const block = Math.ceil(Math.max(rows, cols) / limit) || 1;
+  const canvas = make("canvas");
+  canvas.width = Math.ceil(cols / block);
+  canvas.height = Math.ceil(rows / block);
+  const table = new Uint32Array(256);
+  for (let b = 0; b < 256; b++) {
+    const [r, g, c] = colours[whole ? Math.min(255, Math.round(b * map.top)) : b];
+    table[b] = (255 << 24) | (c << 16) | (g << 8) | r;
+  }
+  const image = new ImageData(canvas.width, canvas.height), dots = new Uint32Array(image.data.buffer);
+  if (block === 1) {
+    for (let i = 0, n = 0; i < rows; i++)
+      for (let j = 0, from = i * map.cols; j < cols; j++) dots[n++] = table[map.steps[from + j]];
+  } else {
+    const most = new Uint8Array(dots.length);
+    for (let i = 0; i < rows; i++)
+      for (let j = 0, to = Math.floor(i / block) * canvas.width; j < cols; j++) {
+        const n = to + Math.floor(j / block), b = map.steps[i * map.cols + j];
+        if (b > most[n]) most[n] = b;
+      }
+    most.forEach((b, n) => { dots[n] = table[b]; });
+  }
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
+}
+
+// ---------------------------------------------------------------- scenes: what to draw, painted or exported alike
+// An item is ["rect", x, y, w, h, fill, alpha, stroke] | ["image", canvas, x, y, w, h] |
+// ["text", x, y, text, size, fill, {anchor, turn, bold}] | ["line", x1, y1, x2, y2, colour, width, alpha, curved].
+function paint(canvas, scene, dots) {
+  const width = Math.max(1, Math.round(scene.width * dots)), height = Math.max(1, Math.round(scene.height * dots));
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  canvas.style.width = `${scene.width}px`;
+  canvas.style.height = `${scene.height}px`;
+  const to = canvas.getContext("2d");
+  to.lastFont = "";
+  to.setTransform(dots, 0, 0, dots, 0, 0);
+  to.fillStyle = scene.background;
+  to.fillRect(0, 0, scene.width, scene.height);
+  to.imageSmoothingEnabled = false;
+  to.textBaseline = "middle";
+  for (const [kind, ...a] of scene.items) brush[kind](to, ...a);
+  to.globalAlpha = 1;
+}
+const brush = {
+  rect(to, x, y, w, h, fill, alpha = 1, stroke = null) {
+    to.globalAlpha = alpha;
+    if (fill) { to.fillStyle = fill; to.fillRect(x, y, w, h); }
+    if (stroke) { to.strokeStyle = stroke[0]; to.lineWidth = stroke[1]; to.strokeRect(x, y, w, h); }
+  },
+  image(to, picture, x, y, w, h) { to.globalAlpha = 1; to.drawImage(picture, x, y, w, h); },
+  text(to, x, y, text, size, fill, { anchor = "start", turn = 0, bold = false } = {}) {
+    to.globalAlpha = 1;
+    const font = `${bold ? "600 " : ""}${size}px ${FONT}`;
+    if (to.lastFont !== font) { to.font = font; to.lastFont = font; }
+    to.textAlign = { start: "left", end: "right", middle: "center" }[anchor];
+    to.fillStyle = fill;
+    if (!turn) { to.fillText(text, x, y); return; }
+    to.save();
+    to.translate(x, y);
+    to.rotate(turn);
+    to.fillText(text, 0, 0);
+    to.restore();
+  },
+  line(to, x1, y1, x2, y2, colour, width, alpha, curved = false) {
+    to.globalAlpha = alpha;
+    to.strokeStyle = colour;
+    to.lineWidth = width;
+    to.beginPath();
+    to.moveTo(x1, y1);
+    const bend = (x2 - x1) * 0.4;
+    if (curved) to.bezierCurveTo(x1 + bend, y1, x2 - bend, y2, x2, y2); else to.lineTo(x2, y2);
+    to.stroke();
+  },
+};
+const svg = {
+  rect: (x, y, w, h, fill, alpha = 1, stroke = null) =>
+    `<rect x="${x}" y="${y}" width="${w}" height="${h}" fill="${fill ?? "none"}" opacity="${alpha}"${
+      stroke ? ` stroke="${stroke[0]}" stroke-width="${stroke[1]}"` : ""}/>`,
+  image: (picture, x, y, w, h) => `<image href="${picture.toDataURL()}" x="${x}" y="${y}" width="${w}" height="${h}" ` +
+    'preserveAspectRatio="none" style="image-rendering:pixelated"/>',
+  text: (x, y, text, size, fill, { anchor = "start", turn = 0, bold = false } = {}) =>
+    `<text transform="translate(${x} ${y})${turn ? ` rotate(${(turn * 180) / Math.PI})` : ""}" font-size="${size}" ` +
+    `fill="${fill}" text-anchor="${anchor}" dominant-baseline="central"${bold ? ' font-weight="600"' : ""} ` +
+    `xml:space="preserve">${escape(text)}</text>`,
+  line: (x1, y1, x2, y2, colour, width, alpha, curved = false) => {
+    const bend = (x2 - x1) * 0.4;
+    const path = curved ? `C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}` : `L${x2} ${y2}`;
+    return `<path d="M${x1} ${y1}${path}" fill="none" stroke="${colour}" stroke-width="${width}" opacity="${alpha}"/>`;
+  },
+};
+const toSvg = (scene, label) =>
+  `<svg xmlns="http://www.w3.org/2000/svg" width="${scene.width}" height="${scene.height}" ` +
+  `viewBox="0 0 ${scene.width} ${scene.height}" font-family="${escape(FONT)}" role="img">` +
+  `<title>${escape(label)}</title><rect width="100%" height="100%" fill="${scene.background}"/>` +
+  scene.items.map(([kind, ...a]) => svg[kind](...a)).join("\n") + "</svg>";
+
+// Labels cut to a width, remembered: measuring text is the slow part of a redraw.
+const cut = new WeakMap();
+function fitted(tokens, size, limit) {
+  const key = `${size} ${limit}`, known = cut.get(tokens) ?? {};
+  if (known[key]) return known[key];
+  pen.font = `${size}px ${FONT}`;
+  const texts = tokens.map((token) => {
+    if (pen.measureText(token).width <= limit) return token;
+    let text = token;
+    while (text.length > 1 && pen.measureText(`${text}…`).width > limit) text = text.slice(0, -1);
+    return `${text}…`;
+  });
+  const width = Math.max(...texts.map((text) => pen.measureText(text).width));
+  cut.set(tokens, Object.assign(known, { [key]: { texts, width } }));
+  return known[key];
+}
+// Every how many tokens a label fits, and how large it may be, where one has `room` pixels.
+function labelling(room, font) {
+  const size = clamp(Math.floor(room * 0.95), Math.min(11, font), font);
+  const needed = (size * 1.05) / room;
+  return { size, step: needed <= 1 ? 1 : [2, 5, 10, 20, 50, 100].find((n) => n >= needed) ?? 200 };
+}
+const named = (text, i, step) => (step > 2 ? `${i} ${text}` : text);
+
+function mapScene(map, look, width, cursor) {
+  const { font, ink, muted, line, background, mark, whole, dots } = look;
+  const rows = map.queries.length, cols = map.keys.length, limit = 9 * font;
+  const flat = (cell) => fitted(map.keys, font, limit).width <= cell - 6; // short labels stand upright
+  const place = (rowSize, colSize, rowStep, colStep, upright = false) => { // margins that hold these labels
+    const wide = (tokens, size, step) => fitted(tokens, Math.max(size, 0.87 * font), limit).width + (step > 2 ? 2.2 * font : 0);
+    const q = wide(map.queries, rowSize, rowStep), k = wide(map.keys, colSize, colStep);
+    return { left: Math.ceil(1.9 * font + q + 8), right: Math.ceil(Math.max(k * Math.cos(SLANT), 5.2 * font) + 8),
+      top: Math.ceil(1.9 * font + (upright ? font : k * Math.sin(SLANT) + font * 0.4)) };
+  };
+  const first = place(font, font, 1, 1), budget = clamp(0.8 * rows, 38, 48) * font;
+  const fit = Math.min((width - first.left - first.right) / cols, budget / rows, 4 * font);
+  const cell = Math.max(1, Math.floor(Math.max(fit, 1) * dots) / dots);
+  const down = labelling(cell, font), across = labelling(cell * Math.sin(SLANT) * 1.12, font);
+  const { left, right, top } = place(down.size, across.size, down.step, across.step, flat(cell));
+  const w = cols * cell, h = rows * cell, items = [];
+  items.push(["text", font * 0.8, top + h / 2, "destination (query)", font, muted, { anchor: "middle", turn: -Math.PI / 2 }],
+    ["text", left + w / 2, font * 0.9, "source (key)", font, muted, { anchor: "middle" }]);
+  const rowAt = (i, size, fill, bold) => ["text", left - 6, top + (i + 0.5) * cell,
+    named(fitted(map.queries, size, limit).texts[i], i, down.step), size, fill, { anchor: "end", bold }];
+  const colAt = (j, size, fill, bold) => ["text", left + (j + 0.5) * cell, top - (flat(cell) ? 0.7 * font : 6),
+    named(fitted(map.keys, size, limit).texts[j], j, across.step), size, fill,
+    flat(cell) ? { anchor: "middle", bold } : { turn: -SLANT, bold }];
+  const free = (i, at) => at == null || (at !== i && Math.abs(i - at) * cell >= 0.9 * Math.min(font, 11));
+  for (let i = 0; i < rows; i += down.step) if (free(i, cursor?.[0])) items.push(rowAt(i, down.size, ink));
+  for (let j = 0; j < cols; j += across.step) if (free(j, cursor?.[1])) items.push(colAt(j, across.size, ink));
+  items.push(...heatItems(map, look, left, top, cell));
+  items.push(["rect", left, top, w, h, null, 1, [line, 1]]);
+  items.push(...barItems(look, left + w + font, top, clamp(h, 2 * font, 10 * font), whole ? 1 : map.top));
+  if (cursor) {
+    const [i, j] = cursor, x = left + j * cell, y = top + i * cell, big = (size) => Math.max(size, 0.87 * font);
+    if (cell < 5) {
+      items.push(["line", left, y + cell / 2, left + w, y + cell / 2, mark, 1, 0.5], ["line", x + cell / 2, top, x + cell / 2, top + h, mark, 1, 0.5]);
+      items.push(["rect", x - 3, y - 3, cell + 6, cell + 6, null, 1, [mark, 2]]);
+    } else {
+      items.push(["rect", left, y, w, cell, null, 0.55, [mark, 1]], ["rect", x, top, cell, h, null, 0.55, [mark, 1]]);
+      items.push(["rect", x - 1, y - 1, cell + 2, cell + 2, null, 1, [mark, 2.5]]);
+    }
+    items.push(rowAt(i, big(down.size), mark, true), colAt(j, big(across.size), mark, true));
+  }
+  const at = (x, y) => {
+    const i = Math.floor((y - top) / cell), j = Math.floor((x - left) / cell);
+    return i >= 0 && j >= 0 && i < rows && j < cols ? [i, j] : null;
+  };
+  return { items, width: left + w + right, height: top + h + Math.ceil(font * 0.6), background, at };
+}
+
+// The cells: one picture on screen; in an export of a small map, one rectangle each.
+function heatItems(map, look, left, top, cell) {
+  const rows = map.queries.length, cols = map.keys.length, items = [], { colours, whole, font, background } = look;
+  const colour = (b) => colours[whole ? Math.min(255, Math.round(b * map.top)) : b];
+  if (look.vector && rows * cols <= MAX_RECTS) {
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < cols; j++)
+        items.push(["rect", left + j * cell, top + i * cell, cell, cell, css(colour(map.steps[i * map.cols + j]))]);
+  } else items.push(["image", heat(map, colours, whole), left, top, cols * cell, rows * cell]);
+  if (cell >= 9) {
+    for (let i = 1; i < rows; i++) items.push(["line", left, top + i * cell, left + cols * cell, top + i * cell, background, 1, 1]);
+    for (let j = 1; j < cols; j++) items.push(["line", left + j * cell, top, left + j * cell, top + rows * cell, background, 1, 1]);
+  }
+  if (cell >= 2.5 * font)
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < cols; j++) {
+        const [r, g, b] = colour(map.steps[i * map.cols + j]), w = map.weight(i, j);
+        if (w >= 0.005) items.push(["text", left + (j + 0.5) * cell, top + (i + 0.5) * cell, w.toFixed(2), font * 0.85,
+          0.3 * r + 0.59 * g + 0.11 * b > 128 ? "#14171c" : "#ffffff", { anchor: "middle" }]);
+      }
+  return items;
+}
+
+function barItems({ colours, font, ink, line }, x, y, height, top) {
+  const strip = make("canvas", { width: 1, height: 256 }), to = strip.getContext("2d");
+  for (let b = 0; b < 256; b++) { to.fillStyle = css(colours[255 - b]); to.fillRect(0, b, 1, 1); }
+  const label = top === 1 ? "1" : String(+top.toPrecision(2));
+  return [["image", strip, x, y, font, height], ["rect", x, y, font, height, null, 1, [line, 1]],
+    ["text", x + 1.4 * font, y + font * 0.5, label, font * 0.9, ink], ["text", x + 1.4 * font, y + height - font * 0.4, "0", font * 0.9, ink]];
+}
+
+function linkScene(map, look, width, focus) {
+  const { font, ink, muted, background, accent, mark, whole } = look;
+  const n = Math.max(map.queries.length, map.keys.length), limit = 12 * font, top = 2.2 * font;
+  const room = clamp((46 * font) / n, 1.5, 1.75 * font), { size, step } = labelling(room, font);
+  const qs = fitted(map.queries, size, limit), ks = fitted(map.keys, size, limit);
+  const extra = step > 2 ? 2 * font : 0, title = 9.5 * font;
+  const full = Math.max(Math.min(width, 58 * font), 26 * font);
+  const x1 = Math.ceil(Math.max(qs.width + extra, title) + 10), x2 = full - Math.ceil(Math.max(ks.width + extra, title * 0.65) + 10);
+  const y = (i) => top + (i + 0.5) * room, items = [];
+  items.push(["text", x1 - 6, font * 0.9, "destination (query)", font, muted, { anchor: "end" }],
+    ["text", x2 + 6, font * 0.9, "source (key)", font, muted]);
+  const widest = clamp(0.8 * room, 1.2, 0.38 * font);
+  const power = (i, j) => Math.min(1, (map.steps[i * map.cols + j] / 255) * (whole ? map.top : 1));
+  for (const [i, j] of linesOf(map, focus)) {
+    const p = power(i, j);
+    items.push(["line", x1, y(i), x2, y(j), accent, 0.4 + widest * p, clamp(focus ? 0.25 + p : p * 0.95, 0.04, 1), n <= 64]);
+  }
+  const side = (name, texts, tokens, x, anchor) => texts.forEach((text, i) => {
+    const chosen = focus && focus.side === name && focus.at === i;
+    const linked = focus && focus.side !== name ? (name === "key" ? power(focus.at, i) : power(i, focus.at)) : 0;
+    if (linked > 0.02) items.push(["rect", anchor === "end" ? x - limit * 0.02 - 4 : x - 2, y(i) - room / 2, 6, Math.max(room, 2), accent, linked]);
+    const shownAnyway = chosen || linked > 0.25;
+    if (i % step && !shownAnyway) return;
+    const close = step > 1 && focus && focus.side === name && !chosen && Math.abs(i - focus.at) * room < font;
+    if (!close) items.push(["text", anchor === "end" ? x - 8 : x + 8, y(i), named(text, i, step), chosen ? font : size,
+      chosen ? mark : ink, { anchor, bold: chosen || linked > 0.25 }]);
+  });
+  side("query", qs.texts, map.queries, x1, "end");
+  side("key", ks.texts, map.keys, x2, "start");
+  const at = (x, py) => {
+    const i = Math.floor((py - top) / room), name = x < (x1 + x2) / 2 ? "query" : "key";
+    const count = name === "query" ? map.queries.length : map.keys.length;
+    return i >= 0 && i < count ? { side: name, at: i } : null;
+  };
+  return { items, width: full, height: Math.ceil(top + n * room + font * 0.5), background, at };
+}
+
+// The links worth drawing, weakest first: at least 1 % of the strongest, and at most MAX_LINES.
+function linesOf(map, focus) {
+  const rows = map.queries.length, cols = map.keys.length, counts = new Uint32Array(256);
+  const wanted = (i, j) => !focus || (focus.side === "query" ? focus.at === i : focus.at === j);
+  for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) if (wanted(i, j)) counts[map.steps[i * map.cols + j]]++;
+  let least = 255, total = counts[255];
+  while (least > 3 && total + counts[least - 1] <= MAX_LINES) total += counts[--least];
+  const lines = [];
+  for (let i = 0; i < rows; i++)
+    for (let j = 0; j < cols; j++) if (wanted(i, j) && map.steps[i * map.cols + j] >= least) lines.push([i, j]);
+  return lines.sort((a, b) => map.steps[a[0] * map.cols + a[1]] - map.steps[b[0] * map.cols + b[1]]).slice(-MAX_LINES);
+}
+
+// ---------------------------------------------------------------- the attention view
+function renderAttention(model, el) {
+  const spec = model.get("_spec"), blob = bytesOf(model, "_blob"), axes = spec.axes;
+  const sizes = axes.map((a) => a.labels.length);
+  const units = Object.fromEntries(spec.units.map((u, n) => [u.name, openUnit(u, n, blob, model)]));
+  const flatOf = (index) => index.reduce((n, i, a) => n * sizes[a] + i, 0);
+  const mapAt = (index) => units[model.get("unit")](flatOf(index), spec.tokenAxis == null ? 0 : index[spec.tokenAxis]);
+  const where = (index, between = " · ") => axes.map((a, i) => `${a.name} ${a.labels[index[i]]}`).join(between);
+  const colours = { light: ramp(spec.palette.light), dark: ramp(spec.palette.dark) };
+  let look, cursor = null, focus = null, scene = null, map = null;
+
+  const { root, style, stop } = makeRoot(model, el, spec.title || spec.alt, () => { look = readLook(); redraw(); });
+  const sliders = makeSliders(model, axes);
+  const tabs = axes.length ? { map: "map", links: "links", heads: axes[1]?.name === "head" ? "heads" : "all maps" }
+    : { map: "map", links: "links" };
+  const choices = [makeChoice(model, "mode", "view", tabs),
+    makeChoice(model, "scale", "colours up to", { max: "this map’s max", one: "1" })];
+  if (spec.units.length > 1) choices.push(makeChoice(model, "unit", "between", { tokens: "tokens", words: "words" }));
+  const bar = make("div", { class: "attn-bar" }, ...choices.map((c) => c.node),
+    makeButtons("download", [["SVG", "download as SVG", () => saveSvg()], ["PNG", "download as PNG", () => savePng()]], "attn-push"),
+    fontButtons(model));
+  const read = make("div", { class: "attn-read", "aria-live": "polite" });
+  const canvas = make("canvas", { role: "img", tabindex: 0 });
+  const help = "Arrow keys move over the cells and read out the weights, Escape leaves.";
+  const grid = make("div", { class: "attn-heads", role: "group", "aria-label": "all maps; arrow keys move, Enter opens" });
+  const stage = make("div", { class: "attn-stage" }, canvas, grid);
+  const title = make("div", { class: "attn-title" });
+  title.textContent = spec.title;
+  root.append(...(spec.title ? [title] : []), ...(axes.length ? [sliders.node] : []), bar, read, stage);
+
+  function readLook() {
+    const get = (name) => getComputedStyle(root).getPropertyValue(`--attn-${name}`).trim();
+    const dark = root.classList.contains("attn-dark");
+    return { dark, font: model.get("font"), dots: window.devicePixelRatio || 1, ink: get("ink"), muted: get("muted"),
+      line: get("line"), background: get("bg") || "#fff", accent: get("accent"), mark: get("mark"),
+      colours: dark ? colours.dark : colours.light };
+  }
+  function sceneNow(extra = {}) {
+    const now = { ...look, whole: model.get("scale") === "one", ...extra };
+    const width = Math.max(stage.clientWidth, 380);
+    return model.get("mode") === "links" ? linkScene(map, now, width, focus) : mapScene(map, now, width, cursor);
+  }
+  function redraw() { // the whole view from the model's state; nothing is kept between two calls
+    if (!look) return;
+    map = mapAt(model.get("index"));
+    const heads = model.get("mode") === "heads" && axes.length > 0;
+    sliders.update();
+    for (const choice of choices) choice.update();
+    if (cursor && (cursor[0] >= map.queries.length || cursor[1] >= map.keys.length)) cursor = null;
+    if (focus && focus.at >= map[focus.side === "query" ? "queries" : "keys"].length) focus = null;
+    canvas.style.display = heads ? "none" : "";
+    grid.style.display = heads ? "" : "none";
+    if (heads) drawHeads(); else { scene = sceneNow(); paint(canvas, scene, look.dots); }
+    tell();
+  }
+  const hint = { map: "point at a cell for its weight", links: "point at a token for its links", heads: "click a map to open it" };
+  function tell() {
+    const [i, j] = cursor ?? strongest(map);
+    const words = (...parts) => read.replaceChildren(...parts.map(([tag, text]) => {
+      if (tag === "text") return text;
+      const node = make(tag);
+      node.textContent = text;
+      return node;
+    }));
+    if (model.get("mode") === "links" && focus) words(...tellFocus());
+    else words(...(cursor ? [["text", "destination "], ["q", map.queries[i]], ["text", " → source "], ["q", map.keys[j]], ["text", ": "],
+      ["b", map.say(i, j)], ["small", `  row ${i}, column ${j}`]]
+      : [["small", "strongest: "], ["q", map.queries[i]], ["text", " → "], ["q", map.keys[j]], ["text", " "], ["b", map.say(i, j)],
+        ["small", `   ${hint[model.get("mode")]}`]]));
+    const place = where(model.get("index"), ", ");
+    canvas.setAttribute("aria-label", `${spec.alt}${place ? `, ${place}` : ""}: ${map.queries.length} destinations (queries) by ` +
+      `${map.keys.length} sources (keys). ${read.textContent.trim()}. ${help}`);
+  }
+  function tellFocus() {
+    const from = focus.side === "query", others = from ? map.keys : map.queries;
+    const pair = (k) => (from ? [focus.at, k] : [k, focus.at]);
+    const best = others.map((_, k) => k).sort((a, b) => map.weight(...pair(b)) - map.weight(...pair(a))).slice(0, 3);
+    return [["text", from ? "destination " : "source "], ["q", (from ? map.queries : map.keys)[focus.at]],
+      ["text", from ? " looks at " : " is seen by "],
+      ...best.flatMap((k, n) => [["text", n ? ", " : ""], ["q", others[k]], ["text", " "], ["b", map.say(...pair(k))]])];
+  }
+
+  // ---- thumbnails: rows by the first axis, columns by the second
+  let drawn = "";
+  function drawHeads() {
+    const index = model.get("index"), flat = axes.length === 1;
+    const rows = flat ? 1 : sizes[0], cols = flat ? sizes[0] : sizes[1];
+    const key = JSON.stringify([index.slice(2), model.get("unit"), model.get("scale"), look.dark, look.font, stage.clientWidth]);
+    if (key !== drawn) { drawn = key; buildHeads(index, flat, rows, cols); }
+    const chosen = flat ? index[0] : index[0] * cols + index[1];
+    grid.querySelectorAll("button").forEach((button, n) => {
+      button.setAttribute("aria-pressed", n === chosen);
+      button.tabIndex = n === chosen ? 0 : -1;
+    });
+  }
+  const placeOf = (index, flat, r, c) => (flat ? [c] : [r, c, ...index.slice(2)]);
+  function buildHeads(index, flat, rows, cols) {
+    const wrap = flat ? Math.min(cols, 12) : cols, names = axes[flat ? 0 : 1], font = look.font;
+    const size = clamp((stage.clientWidth - (flat ? 12 : 7 * font)) / wrap - 0.3 * font - 2, 26, 6 * font);
+    grid.style.gridTemplateColumns = `${flat ? "" : "auto "}repeat(${wrap}, ${size}px)`;
+    const label = (text, kind = "") => { const s = make("span", { class: kind }); s.textContent = text; return s; };
+    const cells = flat ? [] : [label(`${axes[0].name} ↓  ${names.name} →`, "attn-row"), ...names.labels.map((l) => label(l))];
+    for (let r = 0; r < rows; r++) {
+      if (!flat) cells.push(label(axes[0].labels[r], "attn-row"));
+      for (let c = 0; c < cols; c++) {
+        const place = placeOf(index, flat, r, c), one = mapAt(place);
+        const button = make("button", { type: "button", "aria-label": where(place, ", "), title: where(place) },
+          heat(one, look.colours, model.get("scale") === "one", THUMB));
+        button.style.width = button.style.height = `${size}px`;
+        button.addEventListener("click", () => {
+          put(model, "index", placeOf(model.get("index"), flat, r, c));
+          put(model, "mode", "map");
+        });
+        cells.push(button);
+      }
+    }
+    grid.replaceChildren(...cells);
+  }
+  grid.addEventListener("keydown", (event) => {
+    const flat = axes.length === 1, index = [...model.get("index")];
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    if (flat) index[0] = clamp(index[0] + step[0] * 12 + step[1], 0, sizes[0] - 1);
+    else for (const a of [0, 1]) index[a] = clamp(index[a] + step[a], 0, sizes[a] - 1);
+    put(model, "index", index);
+    grid.querySelector('[aria-pressed="true"]')?.focus();
+  });
+
+  // ---- pointer and keyboard on the map and the links
+  const point = (event) => {
+    const box = canvas.getBoundingClientRect();
+    const hit = scene?.at(event.clientX - box.left, event.clientY - box.top) ?? null;
+    const links = model.get("mode") === "links", before = JSON.stringify(links ? focus : cursor);
+    if (JSON.stringify(hit) === before) return;
+    if (links) focus = hit; else cursor = hit;
+    redraw();
+  };
+  canvas.addEventListener("pointermove", point);
+  canvas.addEventListener("pointerdown", point);
+  canvas.addEventListener("pointerleave", () => { cursor = focus = null; redraw(); });
+  canvas.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") { cursor = focus = null; canvas.blur(); redraw(); return; }
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    if (model.get("mode") === "links") {
+      const side = step[1] ? (step[1] < 0 ? "query" : "key") : focus?.side ?? "query";
+      const count = (side === "query" ? map.queries : map.keys).length;
+      focus = { side, at: focus ? clamp(focus.at + step[0], 0, count - 1) : 0 };
+    } else {
+      cursor = cursor ? [clamp(cursor[0] + step[0], 0, map.queries.length - 1), clamp(cursor[1] + step[1], 0, map.keys.length - 1)] : [0, 0];
+    }
+    redraw();
+  });
+
+  // ---- downloads: the present view, with its title
+  function exportScene() {
+    const index = model.get("index"), { font } = look, heads = model.get("mode") === "heads" && axes.length > 0;
+    const heading = [spec.title, heads ? where(index.slice()).split(" · ").slice(2).join(" · ") : where(index)].filter(Boolean).join(" · ");
+    const inner = heads ? headScene() : sceneNow({ vector: true });
+    const shift = 2.2 * font;
+    const move = { rect: 1, text: 1, image: 2 };
+    const items = inner.items.map((item) => {
+      const copy = [...item];
+      if (item[0] === "line") { copy[2] += shift; copy[4] += shift; } else copy[move[item[0]] + 1] += shift;
+      return copy;
+    });
+    pen.font = `600 ${font}px ${FONT}`;
+    const width = Math.max(inner.width, pen.measureText(heading).width + 2 * font);
+    return { ...inner, width, height: inner.height + shift, items: [["text", font * 0.8, font * 1.2, heading, font, look.ink, { bold: true }], ...items] };
+  }
+  function headScene() {
+    const index = model.get("index"), flat = axes.length === 1, { font } = look, size = 5 * font, gap = font * 0.4;
+    const rows = flat ? 1 : sizes[0], cols = flat ? sizes[0] : sizes[1], left = flat ? font : 7 * font, top = 2 * font, items = [];
+    for (let c = 0; c < cols; c++)
+      items.push(["text", left + c * (size + gap) + size / 2, font, `${axes[flat ? 0 : 1].name} ${axes[flat ? 0 : 1].labels[c]}`, font * 0.8, look.ink, { anchor: "middle" }]);
+    for (let r = 0; r < rows; r++) {
+      if (!flat) items.push(["text", left - gap, top + r * (size + gap) + size / 2, `${axes[0].name} ${axes[0].labels[r]}`, font * 0.8, look.ink, { anchor: "end" }]);
+      for (let c = 0; c < cols; c++) {
+        const x = left + c * (size + gap), y = top + r * (size + gap);
+        items.push(["image", heat(mapAt(placeOf(index, flat, r, c)), look.colours, model.get("scale") === "one", THUMB), x, y, size, size],
+          ["rect", x, y, size, size, null, 1, [look.line, 1]]);
+      }
+    }
+    return { items, width: left + cols * (size + gap) + font, height: top + rows * (size + gap) + font, background: look.background };
+  }
+  function download(blobOut, ending) {
+    const name = [spec.title || "attention", ...axes.map((a, i) => `${a.name}-${a.labels[model.get("index")[i]]}`)].join("_");
+    const link = make("a", { href: URL.createObjectURL(blobOut), download: `${name.replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 80)}.${ending}` });
+    root.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+  const saveSvg = () => download(new Blob([toSvg(exportScene(), spec.alt)], { type: "image/svg+xml" }), "svg");
+  const savePng = () => {
+    const target = make("canvas");
+    paint(target, exportScene(), 2);
+    target.toBlob((out) => download(out, "png"), "image/png");
+  };
+
+  const quiet = listen(model, { index: redraw, mode: redraw, scale: redraw, unit: redraw, _shown: redraw, font: style });
+  style();
+  return () => { quiet(); stop(); };
+}
+
+// ---------------------------------------------------------------- frames
+function renderFrames(model, el) {
+  const spec = model.get("_spec"), blob = bytesOf(model, "_blob"), sizes = spec.axes.map((a) => a.labels.length);
+  const { root, style, stop } = makeRoot(model, el, spec.axes.map((a) => a.name).join(" and "), () => {});
+  const sliders = makeSliders(model, spec.axes);
+  const text = make("pre", { class: "attn-text" }), image = make("img"), frame = make("div", { class: "attn-frame", "aria-live": "polite" });
+  const bar = make("div", { class: "attn-bar" }, fontButtons(model));
+  root.append(sliders.node, frame, ...(spec.frames.some((f) => f.text !== undefined) ? [bar] : []));
+  const urls = new Map();
+  const redraw = () => {
+    const place = model.get("index").reduce((n, i, a) => n * sizes[a] + i, 0), now = spec.frames[place];
+    sliders.update();
+    if (now.text !== undefined) { text.textContent = now.text; frame.replaceChildren(text); return; }
+    if (!urls.has(place)) {
+      const [start, length] = now.png;
+      urls.set(place, URL.createObjectURL(new Blob([blob.slice(start, start + length)], { type: "image/png" })));
+    }
+    image.src = urls.get(place);
+    image.alt = now.alt;
+    frame.replaceChildren(image);
+  };
+  const quiet = listen(model, { index: redraw, font: style });
+  style();
+  redraw();
+  return () => { quiet(); stop(); urls.forEach((url) => URL.revokeObjectURL(url)); };
+}
+
+function render({ model, el }) {
+  return model.get("_spec").kind === "frames" ? renderFrames(model, el) : renderAttention(model, el);
+}
+export default { render };

@@ -1,0 +1,254 @@
+"""Sets the course up and runs it: `python course.py lab`, or `make lab`, which calls this file.
+
+Needs nothing but Python: it makes `.venv`, installs the exact versions of requirements.lock
+into it, and starts JupyterLab, the tests and the rest from there. What is installed already is
+not installed again. The syntax stays old on purpose, so that an old Python can still read the
+file and say that it is too old.
+"""
+from __future__ import print_function
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+OLDEST = (3, 11)
+DISK_NEEDED = 3 * 10**9  # bytes: torch, Jupyter and the data packages take 2.3 GB
+TORCH = "torch==2.13.0"
+ROOT = os.path.dirname(os.path.abspath(__file__))
+NO_NETWORK = (
+    "name resolution", "Name or service not known", "nodename nor servname", "getaddrinfo failed",
+    "NewConnectionError", "ConnectTimeoutError", "ConnectionResetError", "ProxyError",
+    "Network is unreachable", "No route to host", "Read timed out", "Connection refused",
+)
+DISK_FULL = ("No space left on device", "not enough space on the disk")
+HELP = """\
+make lab        set up, then open JupyterLab on the first chapter
+make test       set up, then run every test, the chapters included
+make chapters   run the chapters that changed again, and store them with their outputs
+                (NAMES="01_ngram 02_rnn" picks some, ARGS=--all takes all, ARGS=--times also
+                writes the measured seconds into the headers and the README)
+make bench      print speed ratios against the reference libraries
+make pages      write the chapters to build/pages as web pages that need no kernel
+make setup      only install
+make clean      remove build/ and caches (to remove the installation, delete .venv)
+
+Without make: python course.py lab, python course.py test, and so on.
+make lab PYTHON=python3.12 uses another Python; make lab TORCH_INDEX=URL takes torch alone from
+another package index, such as the one for the smaller CPU-only build (see pytorch.org).
+make test ARGS="-k attention" hands options on to pytest."""
+
+
+class Trouble(Exception):
+    """Something the user has to do; the message says what."""
+
+
+def too_old(version, executable):
+    """The message for a Python that is too old, or None if it is new enough."""
+    if tuple(version[:2]) >= OLDEST:
+        return None
+    return (
+        "This course needs Python {}.{} or newer; {} is Python {}.{}. Install a newer one, or name"
+        " one that you have: make lab PYTHON=python3.12 (without make: python3.12 course.py lab)."
+    ).format(OLDEST[0], OLDEST[1], executable, version[0], version[1])
+
+
+def too_full(free):
+    """The message for a disk with `free` bytes left, or None if that is enough."""
+    if free >= DISK_NEEDED:
+        return None
+    return (
+        "The installation needs about {:.0f} GB, and this disk has {:.1f} GB free."
+        " Make room, then run the same command again."
+    ).format(DISK_NEEDED / 1e9, free / 1e9)
+
+
+def explain(log):
+    """Why pip failed, in a sentence, from what it printed."""
+    if any(sign in log for sign in DISK_FULL):
+        return (
+            "The disk filled up during the installation. Make room (about {:.0f} GB; several more"
+            " for torch with CUDA, see the README), then run the same command again."
+        ).format(DISK_NEEDED / 1e9)
+    if any(sign in log for sign in NO_NETWORK):
+        return (
+            "The package index cannot be reached: is there a network? Connect, or set HTTPS_PROXY"
+            " if you are behind a proxy, then run the same command again; it goes on from here."
+        )
+    errors = [line for line in log.splitlines() if line.startswith("ERROR")]
+    return "pip failed. " + (errors[-1] if errors else "It gave no reason.")
+
+
+def venv_python(venv):
+    """The Python inside a virtual environment."""
+    if os.name == "nt":
+        return os.path.join(venv, "Scripts", "python.exe")
+    return os.path.join(venv, "bin", "python")
+
+
+def fingerprint(root):
+    """What an installation depends on: lock, pyproject, Python, and where the clone lies."""
+    digest = hashlib.sha256(repr((sys.version_info[:3], root)).encode())
+    for name in ("requirements.lock", "pyproject.toml"):
+        with open(os.path.join(root, name), "rb") as file:
+            digest.update(file.read())
+    return digest.hexdigest()
+
+
+def read(path):
+    """The text of a file, empty if there is none."""
+    if not os.path.exists(path):
+        return ""
+    with open(path, "rb") as file:
+        return file.read().decode("utf-8", "replace")
+
+
+def starts(python):
+    """Whether this Python exists, is of our version, and runs."""
+    code = "import sys; sys.exit(sys.version_info[:2] != {!r})".format(tuple(sys.version_info[:2]))
+    return os.path.exists(python) and subprocess.call([python, "-c", code]) == 0
+
+
+def run_logged(command, log_path, title):
+    """Run a command with its output in a file and its latest line on the terminal."""
+    began, live = time.time(), sys.stdout.isatty()
+    print(title + " ..." if live else title, flush=True)
+    with open(log_path, "ab") as log:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT
+        )
+        for line in process.stdout:
+            log.write(line)
+            if live:
+                text = line.decode("utf-8", "replace").strip()[:70]
+                print("\r  {:<70}".format(text), end="", flush=True)
+    if live:
+        print("\r{:<72}\r".format(""), end="")
+    if process.wait():
+        raise Trouble(
+            "{}\npip's own words are in {}".format(
+                explain(read(log_path)), os.path.relpath(log_path)
+            )
+        )
+    print("  done in {:.0f} s".format(time.time() - began), flush=True)
+
+
+def make_venv(venv):
+    """A fresh virtual environment, in place of whatever was there."""
+    if subprocess.call([sys.executable, "-m", "venv", "--clear", venv]):
+        raise Trouble(
+            "Python could not make a virtual environment (see above). On Debian and Ubuntu,"
+            " install the package python3-venv; then run the same command again."
+        )
+
+
+def set_up(root, torch_index=None):
+    """Install what is missing into `.venv`, and return its Python."""
+    venv = os.path.join(root, ".venv")
+    python, stamp = venv_python(venv), os.path.join(venv, "installed")
+    usable = starts(python)
+    if usable and read(stamp) == fingerprint(root):
+        return python
+    full = too_full(shutil.disk_usage(root).free)
+    if full:
+        raise Trouble(full)
+    if not usable:
+        make_venv(venv)
+    log = os.path.join(venv, "install.log")
+    open(log, "wb").close()
+    pip = [python, "-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check"]
+    index = ["--index-url", torch_index] if torch_index else []
+    run_logged(pip + index + [TORCH], log, "[1/3] Installing PyTorch (a minute, once)")
+    lock = ["-r", os.path.join(root, "requirements.lock")]
+    run_logged(pip + lock, log, "[2/3] Installing Jupyter, the data and the tools")
+    own = ["--no-deps", "--no-build-isolation", "-e", root]
+    run_logged(pip + own, log, "[3/3] Installing attnlib from this folder")
+    with open(stamp, "w") as file:
+        file.write(fingerprint(root))
+    return python
+
+
+def lab(python, words):
+    """The command that opens JupyterLab on the first chapter and asks no host for news."""
+    return [
+        python, "-m", "jupyterlab", "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        os.path.join("chapters", "00_start_here.ipynb"),
+    ] + words
+
+
+def test(python, words):
+    """The command that runs the suite: tests, doctests of attnlib, and every chapter."""
+    named = [word for word in words if os.path.exists(os.path.join(ROOT, word.split("::")[0]))]
+    return [
+        python, "-m", "pytest", "-n", "2", "--dist", "loadscope", "--doctest-modules",
+        "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=180",
+    ] + words + ([] if named else ["attnlib", "tests", "chapters"])
+
+
+def chapters(python, words):
+    """The command that executes chapters again and stores them."""
+    return [python, os.path.join("tests", "chapter_tools.py"), "execute"] + words
+
+
+def pages(python, words):
+    """The command that exports the chapters as web pages."""
+    return [python, os.path.join("tests", "chapter_tools.py"), "pages"] + words
+
+
+def bench(python, words):
+    """The command that prints the benchmarks."""
+    return [python, os.path.join("tests", "benchmarks", "run.py")] + words
+
+
+COMMANDS = {"lab": lab, "test": test, "chapters": chapters, "pages": pages, "bench": bench}
+
+
+def clean(root):
+    """Remove what was built; the installation stays."""
+    for name in ("build", "attnlib.egg-info", ".pytest_cache", ".mypy_cache", ".ruff_cache",
+                 ".hypothesis"):
+        shutil.rmtree(os.path.join(root, name), ignore_errors=True)
+    for room in ("attnlib", "tests"):
+        for folder, inside, _ in os.walk(os.path.join(root, room)):
+            if "__pycache__" in inside:
+                shutil.rmtree(os.path.join(folder, "__pycache__"))
+
+
+def main(words):
+    """Do what the command line says, and return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="course.py", usage="python course.py COMMAND [options]", epilog=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )
+    parser.add_argument("command", nargs="?", default="help",
+                        choices=sorted(COMMANDS) + ["setup", "clean", "help"])
+    parser.add_argument("--torch-index", help="package index for torch alone")
+    parser.add_argument("--here", action="store_true",
+                        help="use the Python that runs this file as it is, install nothing")
+    options, rest = parser.parse_known_args(words)
+    if options.command == "help":
+        print(HELP)
+        return 0
+    if options.command == "clean":
+        clean(ROOT)
+        return 0
+    try:
+        python = sys.executable if options.here else set_up(ROOT, options.torch_index)
+    except Trouble as trouble:
+        print("\n" + str(trouble), file=sys.stderr)
+        return 1
+    if options.command == "setup":
+        return 0
+    try:
+        return subprocess.call(COMMANDS[options.command](python, rest), cwd=ROOT)
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    complaint = too_old(sys.version_info, sys.executable)
+    sys.exit(complaint or main(sys.argv[1:]))

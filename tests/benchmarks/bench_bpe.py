@@ -1,0 +1,66 @@
+"""How fast is `attnlib.bpe`, against the `tokenizers` library in the same run?
+
+    python tests/benchmarks/bench_bpe.py
+
+Theirs is compiled and uses every core, ours is Python and uses one.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from attnlib.bpe import BPE
+from attnlib.data import reviews
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What `work` returns, and its seconds."""
+    start = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - start
+
+
+def all_texts() -> list[str]:
+    """The 25,000 IMDB reviews, all splits together."""
+    data = reviews("imdb")
+    return [*data.train.texts, *data.validation.texts, *data.test.texts]
+
+
+def train_theirs(texts: list[str], size: int) -> Any:
+    """The reference: the same BPE trained by `tokenizers`, whose special token we leave out."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = byte_level
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size - 1, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def main() -> None:
+    """Print one line for training and two for encoding."""
+    texts, size = all_texts(), 4096
+    megabytes = sum(len(text.encode()) for text in texts) / 1e6
+    theirs, their_time = timed(lambda: train_theirs(texts, size))
+    ours, our_time = timed(lambda: BPE.train(texts, size, progress=False))
+    print(
+        f"BPE training, {len(texts):,} reviews, {size:,} tokens: ours {our_time:.1f} s, "
+        f"tokenizers {their_time:.1f} s, ratio {our_time / their_time:.1f}x"
+    )
+    reference, seconds = timed(lambda: [theirs.encode(text).ids for text in texts])
+    for state in ("cold", "warm"):
+        ids, taken = timed(lambda: [ours.encode(text) for text in texts])
+        assert ids == reference, "the two encodings differ"
+        print(
+            f"BPE encoding, {state}, {megabytes:.1f} MB: ours {megabytes / taken:.1f} MB/s, "
+            f"tokenizers one text at a time {megabytes / seconds:.1f} MB/s, "
+            f"ratio {taken / seconds:.2f}x of its time"
+        )
+
+
+if __name__ == "__main__":
+    main()

