@@ -47,8 +47,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """
     if mask is None:
         return scores.softmax(-1)
-    if mask.dtype != torch.bool:
-        raise TypeError(f"a mask is boolean, True where a query may attend; got {mask.dtype}")
+    _check_mask(mask)
     empty = ~mask.any(-1, keepdim=True)
     # An empty row is let through the softmax and zeroed after it: −∞ everywhere would give NaN.
     weights = scores.masked_fill(~(mask | empty), -torch.inf).softmax(-1)
@@ -130,6 +129,11 @@ def additive_attention(
     scores = torch.tanh((query @ W).unsqueeze(-2) + (keys @ U).unsqueeze(-3)) @ v
     weights = masked_softmax(scores, mask)
     return weights @ values, weights
+
+
+def _check_mask(mask: Tensor) -> None:
+    if mask.dtype != torch.bool:
+        raise TypeError(f"a mask is boolean, True where a query may attend; got {mask.dtype}")
 
 
 def _check_lengths(keys: Tensor, values: Tensor) -> None:
@@ -258,6 +262,8 @@ def attend(
         )
     if not need_weights and mask is None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal), None
+    if mask is not None:
+        _check_mask(mask)
     if causal:
         lower = causal_mask(q.shape[-2]).to(q.device)
         mask = lower if mask is None else mask & lower
@@ -271,6 +277,6 @@ def attend(
 
 def _per_head(x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:
     """x (B, T, d) times W (H, d, w) as one product, split into heads: (B, H, T, w)."""
-    y = x @ W.transpose(0, 1).flatten(1)  # (B, T, H · w)
+    y: Tensor = x @ W.transpose(0, 1).flatten(1)  # (B, T, H · w)
     y = y.unflatten(-1, (W.shape[0], W.shape[2])).transpose(1, 2)
     return y if b is None else y + b[:, None]

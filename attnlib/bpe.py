@@ -28,7 +28,7 @@ from functools import cached_property, lru_cache
 from hashlib import sha256
 from heapq import heapify, heappop, heappush
 from importlib.util import find_spec
-from itertools import chain, groupby
+from itertools import accumulate, chain
 from operator import add, index
 from pathlib import Path
 from types import MappingProxyType
@@ -226,20 +226,24 @@ class BPE:
 
         A word is a pre-token of `PATTERN`: a run of letters, of digits or of other signs with
         the space before it. So a word begins at a space, at punctuation, and at a contraction
-        ("do|n't" is cut as "don|'t"); a special token is a word of its own. A token belongs to
-        the word that its first byte is in. Errors as in `decode`.
+        ("don't" is two words, "don" and "'t"); a special token is a word of its own. A token
+        begins a word if a pre-token of the decoded text begins with it. Errors as in `decode`.
 
         >>> bpe = BPE.train(["low login low"], vocab_size=259, progress=False)
         >>> bpe.words(bpe.encode("low, login"))
         (0, 0, 1, 2, 2, 2, 2)
         """
-        words: list[int] = []
-        names = set(self.special_tokens.values())
-        for special, run in groupby(self._checked(ids), names.__contains__):
-            first, group = words[-1] + 1 if words else 0, list(run)
-            places = range(len(group)) if special else self._places(group)
-            words += (first + place for place in places)
-        return tuple(words)
+        plain, names = self._checked(ids), set(self.special_tokens.values())
+        pieces = [b"\n" if i in names else self.vocab[i] for i in plain]
+        text = b"".join(pieces).decode("utf-8", "surrogateescape")
+        cuts = _CUT.findall(text)
+        starts = {0, *accumulate(len(cut.encode("utf-8", "surrogateescape")) for cut in cuts)}
+        offsets = accumulate(map(len, pieces), initial=0)
+        begins = (
+            at in starts or i in names or before in names
+            for at, i, before in zip(offsets, plain, [-1, *plain], strict=False)
+        )
+        return tuple(count - 1 for count in accumulate(begins))
 
     @cached_property
     def vocab(self) -> Mapping[int, bytes]:
@@ -303,22 +307,6 @@ class BPE:
                         heappush(queue, self._joins[pair])
                 last = new
         return tuple(map(ord, form))
-
-    def _places(self, ids: list[int]) -> list[int]:
-        """For each token, the index of the pre-token that its first byte is in, without gaps."""
-        text = self.decode_bytes(ids).decode("utf-8", "surrogateescape")
-        starts: set[int] = set()
-        end = place = 0
-        for word in _CUT.findall(text):
-            starts.add(end)
-            end += len(word.encode("utf-8", "surrogateescape"))
-        places, at = [], 0
-        for token in map(self.vocab.__getitem__, ids):
-            inside = range(at + 1, at + 1 + len(token))  # where the next token may begin
-            places.append(place)
-            at += len(token)
-            place += any(start in starts for start in inside)
-        return places
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         """The ids as plain ints, all of them in the vocabulary."""

@@ -1,17 +1,20 @@
 """Figures for the chapters. Every one needs `alt`, the text for those who cannot see it.
 
 Matplotlib is imported where it draws, so that importing the library stays quick. Colours are
-those of Okabe and Ito, maps of weights are "cividis": both survive colour blindness and print.
+those of Okabe and Ito; maps go from white to dark, lighter always less. Both survive colour
+blindness and print.
 """
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-CMAP = "cividis"
+# 0 is the paper; the same scale as in the widgets
+PALETTE = ("#ffffff", "#e0f1e4", "#b5e0d0", "#7fc8c6", "#4aa6bd", "#2b7fae", "#22568f", "#1d2f63")
 LINE_STYLES = ["-", "--", "-.", ":"]
 
 
@@ -46,7 +49,9 @@ def show(fig: Any, alt: str) -> Figure:
     import matplotlib.pyplot as plt
 
     buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
+    with warnings.catch_warnings():  # a sign that the font lacks is drawn as a box: say no more
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        fig.savefig(buffer, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
     plt.close(fig)
     return Figure(buffer.getvalue(), alt)
 
@@ -77,7 +82,7 @@ def lines(
         style = LINE_STYLES[index % len(LINE_STYLES)]
         marker = "o" if len(x) <= 20 else None
         colour = COLOURS[index % len(COLOURS)]
-        axes.plot(x, y, style, color=colour, marker=marker, label=name, linewidth=2)
+        axes.plot(_array(x), _array(y), style, color=colour, marker=marker, label=name, linewidth=2)
     for name, height in (marks or {}).items():
         axes.axhline(height, color="0.5", linewidth=1, linestyle=":")
         axes.annotate(
@@ -163,9 +168,10 @@ def maps(
     import matplotlib.pyplot as plt
 
     sources = destinations if sources is None else sources
-    arrays = [np.asarray(w, dtype=float) for w in weights]
+    arrays = [_array(w).astype(float) for w in weights]
     expected = (len(destinations), len(sources))
-    if any(array.shape != expected for array in arrays) or len(arrays) != len(titles):
+    fits = all(array.shape == expected for array in arrays) and len(arrays) == len(titles)
+    if not arrays or not fits:
         raise ValueError(
             f"need one title and one {expected} map each, got {len(titles)} titles and maps of "
             f"{[array.shape for array in arrays]}"
@@ -180,14 +186,24 @@ def maps(
     for axes in grid.flat[len(arrays) :]:
         axes.axis("off")
     for axes, array, title in zip(grid.flat, arrays, titles, strict=False):
-        image = axes.imshow(array, vmin=vmin, vmax=vmax, cmap=CMAP)
+        image = axes.imshow(array, vmin=vmin, vmax=vmax, cmap=colours())
         axes.set_title(title)
-        axes.set_xticks(range(len(sources)), [_label(s) for s in sources], rotation=60, ha="right")
+        axes.xaxis.tick_top()
+        axes.xaxis.set_label_position("top")
+        axes.set_xticks(range(len(sources)), [_label(s) for s in sources], rotation=60, ha="left")
         axes.set_yticks(range(len(destinations)), [_label(s) for s in destinations])
         axes.set_xlabel("source (key)")
-    grid[0, 0].set_ylabel("destination (query)")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("destination (query)")
     fig.colorbar(image, ax=grid.ravel().tolist(), label=colorbar, shrink=0.8)
     return show(fig, alt)
+
+
+def colours() -> Any:
+    """The palette of the maps as a matplotlib colour map."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("attention", PALETTE)
 
 
 def _axes(title: str, xlabel: str, ylabel: str) -> tuple[Any, Any]:
@@ -199,6 +215,11 @@ def _axes(title: str, xlabel: str, ylabel: str) -> tuple[Any, Any]:
     return fig, axes
 
 
+def _array(values: Any) -> np.ndarray[Any, Any]:
+    """An array of whatever holds numbers, also of a tensor that still has its gradient."""
+    return np.asarray(values.detach().float().cpu() if hasattr(values, "detach") else values)
+
+
 def _label(token: str) -> str:
     """A token as an axis label: no mathematics, white space that can be seen."""
-    return token.replace("$", r"\$").replace("\n", "↵").replace(" ", "·")
+    return token.replace("$", r"\$").replace("\n", "↵").replace("\t", "⇥").replace(" ", "·")

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from attnlib.bpe import BPE
@@ -94,7 +95,8 @@ def save(name: str, thing: nn.Module | BPE, about: dict[str, Any], folder: Path 
         thing.save(path)
     else:
         path = folder / f"{name}.safetensors"
-        save_file({k: v.half().contiguous() for k, v in thing.state_dict().items()}, path)
+        half = {key: value.half().contiguous() for key, value in thing.state_dict().items()}
+        path.write_bytes(to_bytes(half))  # `save_file` makes files that only their owner may read
     facts = {
         "name": name,
         "kind": type(thing).__name__,

@@ -264,6 +264,11 @@ def translation_loss(model: Seq2Seq, batch: tuple[Tensor, Tensor]) -> Tensor:
 # --- decoding ---------------------------------------------------------------------------------
 
 
+def _log_p(logits: Tensor) -> Tensor:
+    """Log-probabilities (B, D); <pad> and <s>, which are 0 and 1, are never written."""
+    return logits.log_softmax(-1).index_fill(-1, torch.tensor([PAD, BOS]), -torch.inf)
+
+
 @torch.no_grad()
 def greedy(model: Seq2Seq, source: Tensor, max_length: int = 60) -> tuple[Tensor, Tensor]:
     """Always the most probable next token, until </s>.
@@ -284,7 +289,7 @@ def greedy(model: Seq2Seq, source: Tensor, max_length: int = 60) -> tuple[Tensor
     written: list[Tensor] = []
     while len(written) < max_length and not done.all():
         state, logits, _ = model.step(state, token, memory)
-        best, token = logits.log_softmax(-1).max(-1)
+        best, token = _log_p(logits).max(-1)
         token = token.masked_fill(done, PAD)
         total = total + best.masked_fill(done, 0.0)
         written.append(token)
@@ -335,8 +340,8 @@ def _search(
         n = len(live)
         memory = Memory(*(x.expand(n, *x.shape[1:]) for x in (one.states, one.mask, one.final)))
         state, logits, _ = model.step(state, torch.tensor([row[-1] for row, _ in live]), memory)
-        scores = logits.log_softmax(-1) + torch.tensor([score for _, score in live])[:, None]
-        best, place = scores.flatten().topk(min(beams, scores.numel()))
+        scores = _log_p(logits) + torch.tensor([score for _, score in live])[:, None]
+        best, place = scores.flatten().topk(min(beams, n * (scores.shape[1] - 2)))
         parents, tokens = place // scores.shape[1], place % scores.shape[1]
         grown = [
             ([*live[p][0], t], score)

@@ -93,9 +93,9 @@ def fit(
     with torch.random.fork_rng(devices=[]), bar:
         try:
             for step in range(history.steps, steps):
-                torch.manual_seed(seed * 1_000_003 + step)  # the same step draws the same bits
                 if on_step is not None:
                     on_step(step, model)
+                torch.manual_seed(seed * 1_000_003 + step)  # the same step draws the same bits
                 data = batch(step)
                 value = _one_step(
                     model, data, loss, optimizer, clip, _rate(step, steps, lr, warmup, schedule)
@@ -163,6 +163,7 @@ def _save_state(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, history: History
 ) -> None:
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")  # a run stopped while it writes keeps its last good state
     torch.save(state | {"history": vars(history) | {"interrupted": False}}, part)
     part.replace(path)
@@ -187,7 +188,7 @@ def token_stream(texts: Iterable[str], bpe: BPE) -> Tensor:
     for text in texts:
         ids += bpe.encode(text)
         ids.append(end)
-    return torch.tensor(ids)
+    return torch.tensor(ids, dtype=torch.int64)
 
 
 def windows(stream: Tensor, length: int, batch_size: int, seed: int = 0) -> Callable[[int], Tensor]:
@@ -253,7 +254,7 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, W_U: Tensor, targets: Tensor, dtype: torch.dtype
+        ctx: Any, hidden: Tensor, W_U: Tensor, targets: Tensor, dtype: torch.dtype, learn: bool
     ) -> Tensor:
         grad_hidden, grad_W = torch.empty_like(hidden), torch.zeros_like(W_U)
         W, total = W_U.to(dtype), hidden.new_zeros(())
@@ -262,6 +263,8 @@ class _CrossEntropy(torch.autograd.Function):
             x, target = hidden[rows].to(dtype), targets[rows, None]
             log_p = (x @ W).float().log_softmax(-1)
             total -= log_p.gather(1, target).sum()
+            if not learn:
+                continue
             # the gradient of the loss in the logits is softmax − one-hot
             error = (
                 log_p.exp_().scatter_add_(1, target, log_p.new_full(target.shape, -1.0)).to(dtype)
@@ -274,7 +277,7 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_W = ctx.saved_tensors
-        return grad_hidden * grads[0], grad_W * grads[0], None, None
+        return grad_hidden * grads[0], grad_W * grads[0], None, None, None
 
 
 def next_token_loss(model: Any, window: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -290,7 +293,7 @@ def next_token_loss(model: Any, window: Tensor, dtype: torch.dtype = torch.float
     """
     hidden = model.hidden(window[:, :-1])
     loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden.flatten(0, 1), model.W_U, window[:, 1:].flatten(), dtype
+        hidden.flatten(0, 1), model.W_U, window[:, 1:].flatten(), dtype, torch.is_grad_enabled()
     )
     return loss
 
@@ -314,10 +317,11 @@ def evaluate(model: Any, stream: Tensor, length: int = 128, batch_size: int = 32
     rows = torch.arange(count)[:, None] * length + torch.arange(length + 1)
     was_training = model.training
     model.eval()
-    total = sum(
-        next_token_loss(model, stream[part]).item() * len(part) for part in rows.split(batch_size)
-    )
-    model.train(was_training)
+    try:
+        parts = rows.split(batch_size)
+        total = sum(next_token_loss(model, stream[part]).item() * len(part) for part in parts)
+    finally:
+        model.train(was_training)
     return total / count
 
 

@@ -38,7 +38,8 @@ class TransformerConfig:
         vocab_size: D, tokens known.
         d_model: width of the residual stream.
         layers, heads: L and H.
-        d_k, d_v: width of a query or key, and of a value; d_model / heads if None.
+        d_k, d_v: width of a query or key, and of a value; d_model / heads if None, but d_v is
+            d_model where heads are added.
         d_ff: hidden width of the feed-forward block; None for none (attention only).
         max_len: longest input; the rows of the learned position table.
         norm: LayerNorm before each block and once at the end ("pre", as GPT-2), after each
@@ -209,9 +210,10 @@ class Transformer(nn.Module):
 
         Raises:
             ValueError: if the input is longer than the learned positions reach.
+            IndexError: if an id lies outside 0 … D − 1.
         """
         length = ids.shape[-1]
-        x = self.W_E[ids]
+        x = F.embedding(ids, self.W_E)
         if self.W_P is not None:
             if length > self.config.max_len:
                 raise ValueError(
@@ -249,7 +251,7 @@ class Transformer(nn.Module):
     def trace(
         self, ids: Tensor, tokens: Sequence[str] | None = None, words: Sequence[int] | None = None
     ) -> Trace:
-        """Run one text and keep everything.
+        """Run one text and keep everything; without dropout, whatever the mode.
 
         Args:
             ids: (T,).
@@ -261,14 +263,19 @@ class Transformer(nn.Module):
         """
         if ids.ndim != 1 or len(ids) == 0:
             raise ValueError(f"trace takes one text of at least one token, got {tuple(ids.shape)}")
-        x = self.embed(ids[None])
-        stream, maps, values = [x], [], []
-        for block in self.blocks:
-            x, weights, v = block(x, None, need_weights=True)
-            stream.append(x)
-            maps.append(weights)
-            values.append(v)
-        x = self.final_norm(x)
+        was_training = self.training
+        self.eval()  # a record of the model, without dropout
+        try:
+            x = self.embed(ids[None])
+            stream, maps, values = [x], [], []
+            for block in self.blocks:
+                x, weights, v = block(x, None, need_weights=True)
+                stream.append(x)
+                maps.append(weights)
+                values.append(v)
+            x = self.final_norm(x)
+        finally:
+            self.train(was_training)
         return Trace(
             tokens=tuple(tokens) if tokens is not None else tuple(map(str, ids.tolist())),
             attention=torch.cat(maps)

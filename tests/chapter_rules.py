@@ -27,7 +27,7 @@ KEPT_METADATA = {"kernelspec", "language_info", "attnlib", "title"}
 TIMING = {"execution", "ExecuteTime", "execution_time"}
 FETCHES = re.compile(r"https?://|urlopen|urlretrieve|\brequests\.|\bhttpx\.|hf_hub|snapshot_dow")
 HACKS = re.compile(r"^\s*[%!]\s*(pip|conda|cd)\b|\bsys\.path\b|\bos\.chdir\b|PYTHONPATH", re.M)
-ABSOLUTE = re.compile(r"(?<![\w./:<])/(?:home|Users|root|tmp|work|usr|opt|var|mnt)/|\b[A-Z]:\\\\?\w")
+ABSOLUTE = re.compile(r"(?<![\w./:<])/(?:home|Users|root|tmp|work|usr|opt|var)/|\b[A-Z]:\\\\?\w")
 SLIDERS = re.compile(r"\b(?:AttentionView|explore|Frames)\(")
 
 

@@ -7,6 +7,7 @@ import random
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 import attnlib
 from attnlib import bpe as module
-from attnlib.bpe import END, PATTERN, BPE
+from attnlib.bpe import BPE, END, PATTERN
 from attnlib.data import reviews
 
 CHECKPOINTS = Path(attnlib.__file__).parent / "checkpoints"
@@ -82,7 +83,7 @@ def slow_train(texts: list[str], merges: int) -> tuple[tuple[int, int], ...]:
     words = [[BPE(()).encode(c)[0] for c in piece] for t in texts for piece in t.split("|")]
     found: list[tuple[int, int]] = []
     while len(found) < merges:
-        pairs = [pair for word in words for pair in zip(word, word[1:], strict=False)]
+        pairs = [pair for word in words for pair in pairwise(word)]
         if not pairs:
             break
         best = min(set(pairs), key=lambda pair: (-pairs.count(pair), pair))
@@ -106,13 +107,15 @@ def slow_merge(word: list[int], pair: tuple[int, int], new: int) -> list[int]:
 
 @pytest.mark.claim(13)
 def test_low_and_login_by_hand():
-    """l-o is the one pair both words have; then its three neighbours tie, 'g' 'i' first."""
+    """l-o is the one pair both words have. Then all four pairs that are left occur once: lo-w,
+    lo-g, g-i and i-n, of which g-i has the smallest ids (lo is 256); then lo-w, lo-gi, gi-n."""
     bpe = BPE.train(["low", "login"], vocab_size=256 + 3 + 1, progress=False)
-    ids = {letter: bpe.encode(letter)[0] for letter in "login"}
-    assert ids == {"l": 75, "o": 78, "g": 70, "i": 72, "n": 77}
-    assert bpe.merges == ((75, 78), (70, 72), (72, 77))
-    assert bpe.tokens(bpe.encode("login")) == ["lo", "gin"]
-    assert bpe.tokens(bpe.encode("low")) == ["lo", "w"]
+    ids = {letter: bpe.encode(letter)[0] for letter in "loginw"}
+    assert ids == {"l": 75, "o": 78, "g": 70, "i": 72, "n": 77, "w": 86}
+    assert bpe.merges == ((75, 78), (70, 72), (256, 86))
+    assert [bpe.vocab[i] for i in (256, 257, 258)] == [b"lo", b"gi", b"low"]
+    assert bpe.tokens(bpe.encode("login")) == ["lo", "gi", "n"]
+    assert bpe.tokens(bpe.encode("low")) == ["low"]
 
 
 def test_ties_go_to_the_smaller_left_id_then_the_smaller_right_id():
@@ -142,7 +145,7 @@ def test_no_merge_crosses_a_pre_token():
 def test_training_stops_when_no_pair_is_left():
     with pytest.warns(UserWarning, match=r"259 tokens, not 1000"):
         bpe = BPE.train(["abc"], 1000, progress=False)
-    assert (len(bpe.merges), bpe.vocab_size, len(bpe)) == (2, 259, 259)
+    assert (len(bpe.merges), bpe.vocab_size) == (2, 259)
     with pytest.warns(UserWarning, match="no pair is left"):
         assert BPE.train([], 300, progress=False).merges == ()
 
@@ -162,6 +165,7 @@ def test_ids_are_the_bytes_then_the_merges_then_the_special_tokens():
 
 
 @pytest.mark.claim(13)
+@settings(deadline=None)
 @given(text)
 def test_any_unicode_comes_back(string: str):
     for bpe in (shipped(), gpt2(), BPE(())):
@@ -169,6 +173,7 @@ def test_any_unicode_comes_back(string: str):
 
 
 @pytest.mark.claim(13)
+@settings(deadline=None)
 @given(st.binary())
 @example(b"\xff\xfe\x00 \xed\xa0\x80 caf\xc3")
 def test_any_bytes_come_back(data: bytes):
@@ -176,12 +181,13 @@ def test_any_bytes_come_back(data: bytes):
         assert bpe.decode_bytes(bpe.encode(data)) == data
 
 
+@settings(deadline=None)
 @given(text)
 def test_a_text_and_its_utf8_have_the_same_ids(string: str):
     assert shipped().encode(string) == shipped().encode(string.encode())
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.text("abAB", min_size=1, max_size=12), min_size=1, max_size=6))
 @example(["aaaa", "aaa", "aaaaaaa"])
 @example(["ababab", "baba", "abba"])
@@ -190,7 +196,7 @@ def test_merges_are_those_of_counting_again_before_each_merge(texts: list[str]):
     assert BPE.train(texts, 257 + len(merges), progress=False).merges == merges
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(text, max_size=6), st.randoms(use_true_random=False))
 def test_the_order_of_the_texts_does_not_matter(texts: list[str], rng: random.Random):
     other = list(texts)
@@ -202,6 +208,7 @@ def test_the_order_of_the_texts_does_not_matter(texts: list[str], rng: random.Ra
 
 
 @pytest.mark.claim(13)
+@settings(deadline=None)
 @given(st.text("abcdefghilmnorst ehtAS'!", max_size=40))
 def test_merges_replay(string: str):
     """Encoding is the merges, applied one after the other in the order of learning."""
@@ -215,6 +222,7 @@ def test_merges_replay(string: str):
     assert bpe.encode(string) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 4095)))
 def test_any_ids_can_be_shown(ids: list[int]):
     """Also ids that no text gives, as a model may generate them."""
@@ -312,12 +320,16 @@ def test_gpt2_encodes_code_as_tiktoken():
         assert gpt2().encode(source) == tiktoken_gpt2().encode_ordinary(source)
 
 
-@settings(max_examples=300)
-@given(text | st.text(st.sampled_from(" \n\t\r'sdtrevml.,!0½éا😀\x00\x1c\x85\u00a0\u2028"), max_size=30))
+@settings(deadline=None, max_examples=300)
+@given(
+    text
+    | st.text(st.sampled_from(" \n\t\r'sdtrevml.,!0½éا😀\x00\x1c\x85\u00a0\u2028"), max_size=30)
+)
 def test_gpt2_encodes_random_unicode_as_tiktoken(string: str):
     assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=("Cn",), categories=None)))
 @example("\ud800")
 @example("a\udc80b \ud83d\ude00 \ude00\ud83d")
@@ -325,6 +337,7 @@ def test_lone_surrogates_are_read_as_tiktoken_reads_them(string: str):
     assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
 
 
+@settings(deadline=None)
 @given(st.binary())
 def test_gpt2_encodes_random_bytes_as_tiktoken_where_they_are_text(data: bytes):
     string = data.decode("utf-8", "replace")
@@ -424,14 +437,9 @@ def test_copies_and_pickles_leave_the_memory_behind():
     assert bpe != BPE(shipped().merges, ("<other>",))
 
 
-def test_the_memory_is_bounded_and_changes_nothing():
-    words: list[str] = []
-    memory = module._Memory(lambda word: (words.append(word), (len(word),))[1], most=2)
-    assert [memory[w] for w in ("a", "bb", "a", "ccc", "a")] == [(1,), (2,), (1,), (3,), (1,)]
-    assert words == ["a", "bb", "ccc", "a"]
-    assert len(memory) == 2
-    assert memory["x" * 65] == (65,)
-    assert "x" * 65 not in memory
+def test_the_memory_is_bounded():
+    memory: Any = BPE(())._remember
+    assert memory.cache_info().maxsize == 2**17
 
 
 @pytest.mark.parametrize("unit", ["a", "ab", "the", "!", " ", "\n", "你"])

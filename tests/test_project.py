@@ -11,6 +11,7 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from importlib.util import resolve_name
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -184,23 +185,27 @@ def floor_of(room: str) -> int:
     raise AssertionError(f"attnlib/{room} has no floor yet: name it in FLOORS, and in attnlib")
 
 
+def modules_named(node: ast.AST, package: str) -> list[str]:
+    """The modules that an import statement inside a package names, in full."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    module = resolve_name("." * node.level + (node.module or ""), package)
+    if module == "attnlib":  # from attnlib import trace
+        return [f"attnlib.{alias.name}" for alias in node.names]
+    return [module]
+
+
 def climbs(sources: dict[str, str]) -> Iterator[str]:
     """The imports that go up, from the source text of modules by dotted name below attnlib."""
     for name, text in sources.items():
-        room = name.partition(".")[0]
+        room, package = name.partition(".")[0], f"attnlib.{name}".rpartition(".")[0]
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                yield f"{name} imports relatively; name attnlib in full"
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module == "attnlib":
-                modules = [f"attnlib.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                modules = [node.module]
-            for module in modules:
-                if not module.startswith("attnlib."):
-                    continue
-                other = module.split(".")[1]
-                if other != room and floor_of(other) > floor_of(room):
+            for module in modules_named(node, package):
+                house, _, other = module.partition(".")
+                other = other.partition(".")[0]
+                if house == "attnlib" and other != room and floor_of(other) > floor_of(room):
                     yield f"{name} (floor {floor_of(room)}) imports {other} ({floor_of(other)})"
 
 
@@ -226,12 +231,13 @@ def test_an_import_that_climbs_is_found() -> None:
         "from attnlib.plots import heatmap",
         "import attnlib.training",
         "from attnlib import widgets",
-        "from .trace import Trace",
+        "from .plots import heatmap",
+        "from . import widgets",
         "def f():\n    from attnlib.transformer import Transformer",
     ):
         assert len(list(climbs({"attention": line}))) == 1, line
-    level = "from attnlib.trace import Trace\nimport attnlib.plots"
-    assert not list(climbs({"widgets.page": level}))
+    level = "from attnlib.trace import Trace\nimport attnlib.plots\nfrom .payload import pack\n"
+    assert not list(climbs({"widgets.page": level + "from ..trace import Trace"}))
 
 
 def cards(folder: Path) -> list[str]:

@@ -124,17 +124,17 @@ class AttentionView(Shown):
         """Write the present view as an SVG drawing; no browser is needed."""
         Path(path).write_bytes(self._draw("svg"))
 
-    def _draw(self, kind: str, dpi: int = 110) -> bytes:
+    def _draw(self, kind: str) -> bytes:
         return pictures.draw(
             self._maps, self.index, unit=self.unit, mode=self.mode, scale=self.scale,
-            title=self._heading, kind=kind, dpi=dpi,
+            title=self._heading, kind=kind,
         )  # fmt: skip
 
     def _title(self) -> str:
         return self._heading or "Attention"
 
     def _picture(self) -> tuple[bytes, str]:
-        return pictures.small(self._draw), self.describe()
+        return pictures.small(self._draw("png")), self.describe()
 
     def __repr__(self) -> str:
         unit = self._maps.units[0].weights

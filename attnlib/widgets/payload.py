@@ -289,7 +289,7 @@ def quantise(weights: Floats) -> tuple[NDArray[np.uint8], Floats]:
     largest: Floats = maps.max((-2, -1))
     steps = np.empty(maps.shape, dtype=np.uint8)
     for target, one, top in zip(steps, maps, largest, strict=True):
-        target[:] = np.rint(one * (255 / top)) if top > 0 else 0
+        target[:] = np.rint(one / top * 255) if top > 0 else 0  # no 255 / top: it may overflow
     return steps, largest
 
 

@@ -2,7 +2,7 @@
 
 import io
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -145,16 +145,15 @@ def draw_heads(
         figure.suptitle(title)
 
 
-def small(render: Callable[[str, int], bytes], limit: int = SMALL) -> bytes:
-    """A PNG of at most `limit` bytes: 64 colours, and fewer dots where that is not enough."""
+def small(png: bytes, limit: int = SMALL) -> bytes:
+    """The same PNG in at most `limit` bytes: 64 colours, and smaller where that is not enough."""
     from PIL import Image
 
-    packed = b""
-    for dpi in (110, 80, 60, 45, 30):
-        picture = Image.open(io.BytesIO(render("png", dpi))).convert("RGB").quantize(64)
+    whole = Image.open(io.BytesIO(png)).convert("RGB")
+    for share in (1.0, 0.75, 0.55, 0.4, 0.25):
+        size = (int(whole.width * share), int(whole.height * share))
         target = io.BytesIO()
-        picture.save(target, format="PNG", optimize=True)
-        packed = target.getvalue()
-        if len(packed) <= limit:
+        whole.resize(size, Image.Resampling.BOX).quantize(64).save(target, "PNG", optimize=True)
+        if len(target.getvalue()) <= limit:
             break
-    return packed
+    return target.getvalue()

@@ -4,7 +4,7 @@
 
 const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 const SLANT = Math.PI / 3; // of the column labels
-const MAX_LINES = 1500, MAX_RECTS = 4096, THUMB = 96;
+const MAX_LINES = 1000, MAX_RECTS = 4096, THUMB = 96;
 let ids = 0;
 
 // ---------------------------------------------------------------- small helpers

@@ -35,7 +35,9 @@ MOVES = """(moves) => {
 
 def view(layers: int, heads: int, tokens: int) -> AttentionView:
     """Causal maps of random scores, the same at every run."""
-    scores = 2 * torch.randn(layers, heads, tokens, tokens, generator=torch.Generator().manual_seed(7))
+    scores = 2 * torch.randn(
+        layers, heads, tokens, tokens, generator=torch.Generator().manual_seed(7)
+    )
     hidden = torch.ones(tokens, tokens).triu(1).bool()
     weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)
     return AttentionView(weights, [f" word{i % 97}" for i in range(tokens)])

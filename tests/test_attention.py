@@ -1,0 +1,639 @@
+"""Attention: the definition as loops, the framework as reference, masks, gradients, printed errors.
+
+Masks are True where a query may attend. The references here are written from the definitions or
+come from torch; none of them calls the code under test.
+"""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from attnlib.attention import (
+    MultiHeadAttention,
+    additive_attention,
+    attend,
+    attention,
+    causal_mask,
+    masked_softmax,
+)
+from attnlib.positions import sinusoidal
+from attnlib.transformer import Transformer, TransformerConfig
+
+quick = settings(deadline=None, max_examples=30)
+sizes = st.integers(1, 7)
+seeds = st.integers(0, 9999)
+
+
+def draw(seed: int, *shapes: tuple[int, ...], dtype=torch.float32) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator, dtype=dtype) for shape in shapes]
+
+
+def coins(seed: int, *shape: int) -> torch.Tensor:
+    """A random mask in which the last row may look at nothing."""
+    mask = torch.rand(shape, generator=torch.Generator().manual_seed(seed)) < 0.6
+    mask[..., -1, :] = False
+    return mask
+
+
+def layer(seed: int = 0, d_model: int = 12, heads: int = 3, **options) -> MultiHeadAttention:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        module = MultiHeadAttention(d_model, heads, **options)
+        for bias in (module.b_Q, module.b_K, module.b_V, module.b_O):
+            if bias is not None:
+                torch.nn.init.normal_(bias)
+    return module.requires_grad_(False)
+
+
+def close(ours: torch.Tensor, reference: torch.Tensor, atol: float = 1e-5) -> None:
+    torch.testing.assert_close(ours, reference, atol=atol, rtol=1e-5)
+
+
+# --- what goes in: token plus position, then queries, keys and values
+
+
+@pytest.mark.claim(1)
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_embedding_is_a_token_column_plus_a_position(positions):
+    x = (5, 0, 3, 3, 7, 9)
+    model = Transformer(TransformerConfig(10, 8, heads=2, max_len=6, positions=positions))
+    found = model.embed(torch.tensor([x]))[0]
+    W_e = model.W_E.T  # the notes: one column per token
+    W_p = model.W_P if positions == "learned" else sinusoidal(6, 8)
+    for t, token in enumerate(x):
+        assert torch.equal(found[t], W_e[:, token] + W_p[t])
+    # the same token at two places differs by the two positions, and by nothing else
+    close(found[3] - found[2], W_p[3] - W_p[2], 1e-6)
+    assert not torch.equal(found[3], found[2])
+
+
+@pytest.mark.claim(3)
+@quick
+@given(T=sizes, S=sizes, heads=sizes, d_k=sizes, d_v=sizes, d_source=sizes, seed=seeds)
+def test_queries_keys_values_have_their_own_widths(T, S, heads, d_k, d_v, d_source, seed):
+    module = layer(seed, 5, heads, d_k=d_k, d_v=d_v, d_source=d_source, bias=True)
+    x, z = draw(seed, (2, T, 5), (2, S, d_source))
+    q, k, v = module.project(x, z)
+    assert q.shape == (2, heads, T, d_k)
+    assert k.shape == (2, heads, S, d_k)
+    assert v.shape == (2, heads, S, d_v)
+    for b in range(2):
+        for h in range(heads):
+            close(q[b, h], x[b] @ module.W_Q[h] + module.b_Q[h])
+            close(k[b, h], z[b] @ module.W_K[h] + module.b_K[h])
+            close(v[b, h], z[b] @ module.W_V[h] + module.b_V[h])
+
+
+# --- softmax and masks
+
+
+@pytest.mark.claim(4)
+@quick
+@given(T=sizes, S=sizes, shift=st.floats(-1e4, 1e4), scale=st.floats(0, 1e4), seed=seeds)
+def test_softmax_rows_sum_to_1_and_ignore_a_shift(T, S, shift, scale, seed):
+    (scores,) = draw(seed, (2, T, S), dtype=torch.float64)
+    mask = torch.rand(2, T, S) < 0.7
+    mask[..., 0] = True
+    for weights in (masked_softmax(scores * scale), masked_softmax(scores * scale, mask)):
+        assert weights.isfinite().all()
+        assert (weights >= 0).all()
+        close(weights.sum(-1), torch.ones(2, T, dtype=torch.float64), 1e-12)
+    close(masked_softmax(scores, mask), masked_softmax(scores + shift, mask), 1e-9)
+
+
+@pytest.mark.claim(4)
+def test_softmax_does_not_overflow():
+    scores = torch.tensor([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4], [1e4, 1e4, -1e4]])
+    assert scores.exp().isinf().any()  # the definition, taken literally, does
+    expected = torch.tensor([[1, 0, 0], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0]])
+    close(masked_softmax(scores), expected)
+    close(masked_softmax(scores, torch.ones(3, 3, dtype=torch.bool)), expected)
+
+
+@pytest.mark.claim(9)
+@quick
+@given(T=st.integers(1, 12), seed=seeds, scale=st.floats(0, 1e4))
+def test_causal_weights_are_exactly_0_above_the_diagonal(T, seed, scale):
+    q, k, v = draw(seed, (3, T, 4), (3, T, 4), (3, T, 2))
+    _, weights = attention(q * scale, k, v, causal_mask(T))
+    for t in range(T):
+        assert (weights[:, t, t + 1 :] == 0).all()
+    close(weights.sum(-1), torch.ones(3, T))
+    assert (weights[:, 0, 0] == 1).all()  # the first token sees itself
+
+
+@pytest.mark.claim(9)
+def test_causal_mask_allows_itself_and_the_past():
+    assert [[bool(s <= t) for s in range(5)] for t in range(5)] == causal_mask(5).tolist()
+    assert causal_mask(0).shape == (0, 0)
+    with pytest.raises(ValueError, match="≥ 0, got -1"):
+        causal_mask(-1)
+
+
+@pytest.mark.claim(10)
+@quick
+@given(T=st.integers(2, 9), data=st.data(), seed=seeds)
+def test_nothing_leaks_from_the_future(T, data, seed):
+    edited = data.draw(st.integers(1, T - 1))
+    x, new = draw(seed, (1, T, 12), (12,))
+    y = x.clone()
+    y[0, edited] = new
+    module = layer(seed)
+    for need_weights in (True, False):
+        before = module(x, causal=True, need_weights=need_weights)[0]
+        after = module(y, causal=True, need_weights=need_weights)[0]
+        close(before[:, :edited], after[:, :edited], 1e-6)
+        assert (before[:, edited:] - after[:, edited:]).abs().amax(-1).min() > 0
+    q, k, v = draw(seed, (T, 4), (T, 4), (T, 4))
+    (k2, v2) = (k.clone(), v.clone())
+    k2[edited], v2[edited] = 5.0, -5.0
+    mask = causal_mask(T)
+    past = attention(q, k, v, mask)[0][:edited], attention(q, k2, v2, mask)[0][:edited]
+    assert torch.equal(*past)  # bit for bit
+    leaky = attention(q, k, v)[0][:edited], attention(q, k2, v2)[0][:edited]
+    assert not torch.equal(*leaky)
+
+
+def test_a_mask_must_be_boolean():
+    q = torch.ones(2, 2)
+    with pytest.raises(TypeError, match=r"boolean, True where .* got torch.float32"):
+        attention(q, q, q, torch.ones(2, 2))
+    for causal in (False, True):
+        with pytest.raises(TypeError, match=r"boolean, True where .* got torch.float32"):
+            attend(q, q, q, torch.ones(2, 2), causal=causal)
+
+
+# --- attention against its definition and against the framework
+
+
+def by_loops(q, k, v, mask=None):
+    """A[s, t] = exp(q_s·k_t/√d) / Σ_u exp(q_s·k_u/√d); output_s = Σ_t A[s, t] v_t, in Python."""
+    T, S, d = len(q), len(k), q.shape[1]
+    weights = torch.zeros(T, S, dtype=q.dtype)
+    output = torch.zeros(T, v.shape[1], dtype=q.dtype)
+    for s in range(T):
+        allowed = [t for t in range(S) if mask is None or mask[s, t]]
+        scores = {t: sum(float(a * b) for a, b in zip(q[s], k[t], strict=True)) for t in allowed}
+        total = sum(math.exp(score / math.sqrt(d)) for score in scores.values())
+        for t in allowed:
+            weights[s, t] = math.exp(scores[t] / math.sqrt(d)) / total
+            output[s] += weights[s, t] * v[t]
+    return output, weights
+
+
+@pytest.mark.claim(6)
+@quick
+@given(T=sizes, S=sizes, d_k=sizes, d_v=sizes, masked=st.booleans(), seed=seeds)
+def test_attention_equals_the_double_loop(T, S, d_k, d_v, masked, seed):
+    q, k, v = draw(seed, (T, d_k), (S, d_k), (S, d_v), dtype=torch.float64)
+    mask = coins(seed, T, S) if masked else None
+    for found, expected in zip(attention(q, k, v, mask), by_loops(q, k, v, mask), strict=True):
+        close(found, expected, 1e-12)
+
+
+@pytest.mark.claim(5)
+@quick
+@given(T=sizes, seed=seeds, data=st.data())
+def test_a_single_query_gives_that_row(T, seed, data):
+    q, k, v = draw(seed, (T, 4), (T, 4), (T, 3), dtype=torch.float64)
+    output, weights = attention(q, k, v)
+    s = data.draw(st.integers(0, T - 1))
+    scores = [float(q[s] @ k[t]) / math.sqrt(4) for t in range(T)]
+    alpha = torch.tensor([math.exp(x) for x in scores], dtype=torch.float64)
+    alpha = alpha / alpha.sum()
+    close(weights[s], alpha, 1e-12)
+    close(output[s], sum(alpha[t] * v[t] for t in range(T)), 1e-12)
+    alone = attention(q[s : s + 1], k, v)
+    close(alone[0][0], output[s], 1e-12)
+    close(alone[1][0], weights[s], 1e-12)
+
+
+@quick
+@given(T=sizes, S=sizes, d_k=sizes, d_v=sizes, masked=st.booleans(), seed=seeds)
+def test_attention_equals_the_fused_kernel(T, S, d_k, d_v, masked, seed):
+    q, k, v = draw(seed, (2, 3, T, d_k), (2, 3, S, d_k), (2, 3, S, d_v))
+    mask = torch.rand(2, 1, T, S, generator=torch.Generator().manual_seed(seed)) < 0.6
+    mask[..., 0] = True  # what the framework does with an empty row is not a reference
+    mask = mask if masked else None
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    close(attention(q, k, v, mask)[0], expected)
+
+
+def test_attention_refuses_what_does_not_fit():
+    q = torch.zeros(2, 4)
+    with pytest.raises(ValueError, match=r"same width d_k: q is \(2, 4\), k is \(3, 5\)"):
+        attention(q, torch.zeros(3, 5), torch.zeros(3, 4))
+    with pytest.raises(ValueError, match="every key needs one value: 3 keys, 2 values"):
+        attention(q, torch.zeros(3, 4), q)
+    with pytest.raises(ValueError, match="as many keys as queries, got 3 and 2"):
+        attend(q, torch.zeros(3, 4), torch.zeros(3, 4), causal=True)
+
+
+def test_arguments_stay_as_they_are():
+    given_ = [*draw(0, (3, 4), (3, 4), (3, 4)), coins(0, 3, 3)]
+    copies = [tensor.clone() for tensor in given_]
+    attention(*given_)
+    attend(*given_, causal=True)
+    layer()(torch.ones(1, 3, 12), mask=given_[3])
+    assert all(torch.equal(a, b) for a, b in zip(given_, copies, strict=True))
+
+
+@pytest.mark.claim(11)
+@quick
+@given(T_x=sizes, T_z=sizes, seed=seeds)
+def test_cross_attention_takes_keys_and_values_from_z(T_x, T_z, seed):
+    module = layer(seed, d_source=5)
+    x, z, new = draw(seed, (1, T_x, 12), (1, T_z, 5), (5,))
+    output, weights = module(x, z, need_weights=True)
+    assert weights.shape == (1, 3, T_x, T_z)
+    assert output.shape == (1, T_x, 12)
+    total = torch.zeros(T_x, 12)
+    for h in range(3):
+        head, A = by_loops(x[0] @ module.W_Q[h], z[0] @ module.W_K[h], z[0] @ module.W_V[h])
+        close(weights[0, h], A)
+        total += head @ module.W_O[h]
+    close(output[0], total)
+    z2 = z.clone()
+    z2[0, 0] = new * 3
+    assert (module(x, z2)[0] - output).abs().amax(-1).min() > 0
+
+
+# --- additive attention
+
+
+def additive_by_loops(query, keys, values, W, U, v):
+    rows = []
+    for q in query:
+        scores = [torch.tanh(W.T @ q + U.T @ key) @ v for key in keys]
+        weights = torch.stack(scores).exp() / torch.stack(scores).exp().sum()
+        rows.append((sum(a * value for a, value in zip(weights, values, strict=True)), weights))
+    return torch.stack([row[0] for row in rows]), torch.stack([row[1] for row in rows])
+
+
+@quick
+@given(T=sizes, S=sizes, d_query=sizes, d_key=sizes, d_v=sizes, d_align=sizes, seed=seeds)
+def test_additive_attention_equals_its_loop(T, S, d_query, d_key, d_v, d_align, seed):
+    shapes = (T, d_query), (S, d_key), (S, d_v), (d_query, d_align), (d_key, d_align), (d_align,)
+    tensors = draw(seed, *shapes, dtype=torch.float64)
+    expected = additive_by_loops(*tensors)
+    for found, reference in zip(additive_attention(*tensors), expected, strict=True):
+        close(found, reference, 1e-12)
+
+
+def test_additive_attention_takes_batches_and_masks():
+    query, keys, values, W, U, v = draw(0, (2, 3, 4), (2, 5, 6), (2, 5, 7), (4, 8), (6, 8), (8,))
+    mask = coins(0, 2, 3, 5)
+    context, weights = additive_attention(query, keys, values, W, U, v, mask)
+    assert context.shape == (2, 3, 7)
+    assert (weights[~mask] == 0).all()
+    close(weights.sum(-1), mask.any(-1).float())
+    full = additive_attention(query[1], keys[1], values[1], W, U, v, mask[1])
+    close(context[1], full[0])
+
+
+def test_additive_attention_refuses_what_does_not_fit():
+    query, keys, values, W, U, v = draw(0, (3, 4), (5, 6), (5, 7), (4, 8), (6, 8), (8,))
+    with pytest.raises(ValueError, match=r"query of width 4 .* \(6, 8\): expected \(4, d_align\)"):
+        additive_attention(query, keys, values, U, U, v)
+    with pytest.raises(ValueError, match=r"keys of width 6 .* \(4, 8\)"):
+        additive_attention(query, keys, values, W, W, v)
+    with pytest.raises(ValueError, match="agree on d_align, got 8, 8 and 7"):
+        additive_attention(query, keys, values, W, U, v[:7])
+    with pytest.raises(ValueError, match="5 keys, 4 values"):
+        additive_attention(query, keys, values[:4], W, U, v)
+
+
+# --- gradients, and rows that may look at nothing
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradients_equal_finite_differences(masked):
+    mask = coins(1, 3, 5) if masked else None
+    q, k, v = (t.requires_grad_() for t in draw(1, (3, 4), (5, 4), (5, 2), dtype=torch.float64))
+    assert torch.autograd.gradcheck(lambda *args: attention(*args, mask), (q, k, v))
+    shapes = (3, 4), (5, 6), (5, 2), (4, 3), (6, 3), (3,)
+    tensors = [t.requires_grad_() for t in draw(2, *shapes, dtype=torch.float64)]
+    assert torch.autograd.gradcheck(lambda *args: additive_attention(*args, mask), tensors)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_row_that_sees_nothing_is_0_and_so_is_its_gradient(need_weights, causal):
+    q, k, v = (t.requires_grad_() for t in draw(0, (2, 3, 4, 5), (2, 3, 4, 5), (2, 3, 4, 6)))
+    mask = torch.ones(4, 4, dtype=torch.bool)
+    mask[2] = False
+    output, weights = attend(q, k, v, mask, causal, need_weights)
+    assert (output[..., 2, :] == 0).all()
+    assert (output[..., [0, 1, 3], :] != 0).any(-1).all()
+    if weights is not None:
+        assert (weights[..., 2, :] == 0).all()
+        close(weights.sum(-1)[..., [0, 1, 3]], torch.ones(2, 3, 3))
+    output.square().sum().backward()
+    for tensor in (q, k, v):
+        assert tensor.grad.isfinite().all()
+    assert (q.grad[..., 2, :] == 0).all()
+    assert (q.grad[..., 3, :] != 0).any()
+
+
+def test_a_source_that_is_all_padding_gives_zeros():
+    module = layer(bias=True).requires_grad_(True)
+    x, z = draw(0, (2, 3, 12), (2, 4, 12))
+    real = torch.tensor([[True, True, False, False], [False] * 4])[:, None, None]
+    for need_weights in (False, True):
+        output, _ = module(x, z, real, need_weights=need_weights)
+        close(output[1], module.b_O.expand(3, 12))
+        module.zero_grad()
+        output.sum().backward()
+        assert all(p.grad.isfinite().all() for p in module.parameters())
+
+
+@quick
+@given(T=sizes, kind=st.sampled_from(["none", "causal", "padding", "both", "cross", "rows"]),
+       combine=st.sampled_from(["concat", "add"]), bias=st.booleans(), seed=seeds)  # fmt: skip
+def test_both_roads_give_the_same(T, kind, combine, bias, seed):
+    """With the weights, and without them through the fused kernel: output and gradient."""
+    module = layer(seed, heads=2, d_k=3, d_v=5, combine=combine, bias=bias)
+    x, z, target = draw(seed, (2, T, 12), (2, T + 2, 12), (2, T, 12))
+    source = z if kind == "cross" else None
+    mask = None
+    if kind in ("padding", "both", "cross"):
+        mask = coins(seed, 2, 1, 1, T + 2 if kind == "cross" else T)
+        mask[0] = True
+    elif kind == "rows":
+        mask = coins(seed, T, T)
+    results = []
+    for need_weights in (False, True):
+        x_ = x.clone().requires_grad_()
+        output, weights = module(x_, source, mask, kind in ("causal", "both"), need_weights)
+        assert (weights is not None) == need_weights
+        (output * target).sum().backward()
+        results.append((output.detach(), x_.grad))
+    for one, other in zip(*results, strict=True):
+        close(one, other)
+
+
+# --- the layer of many heads
+
+
+def framework_twin(module: MultiHeadAttention) -> torch.nn.MultiheadAttention:
+    """`torch.nn.MultiheadAttention` with our weights: transposed, and the heads in one matrix."""
+    heads, d_model, _ = module.W_Q.shape
+    d_source = module.W_K.shape[1]
+    twin = torch.nn.MultiheadAttention(
+        d_model, heads, kdim=d_source, vdim=d_source, batch_first=True, bias=module.b_O is not None
+    ).eval()
+    stacked = [W.transpose(1, 2).flatten(0, 1) for W in (module.W_Q, module.W_K, module.W_V)]
+    with torch.no_grad():
+        if twin.in_proj_weight is not None:
+            twin.in_proj_weight.copy_(torch.cat(stacked))
+        else:
+            names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+            for name, weight in zip(names, stacked, strict=True):
+                getattr(twin, name).copy_(weight)
+        twin.out_proj.weight.copy_(module.W_O.flatten(0, 1).T)
+        if module.b_O is not None:
+            biases = [b.flatten() for b in (module.b_Q, module.b_K, module.b_V)]
+            twin.in_proj_bias.copy_(torch.cat(biases))
+            twin.out_proj.bias.copy_(module.b_O)
+    return twin
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "cross"])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_layer_equals_the_frameworks(bias, kind, need_weights):
+    module = layer(3, d_source=7 if kind == "cross" else None, bias=bias)
+    x, z = draw(4, (2, 6, 12), (2, 9, 7))
+    source = z if kind == "cross" else x
+    real = torch.arange(source.shape[1]) < torch.tensor([[4], [source.shape[1]]])  # (2, S)
+    real = real if kind in ("padding", "both", "cross") else None
+    causal = kind in ("causal", "both")
+    output, weights = module(
+        x, z if kind == "cross" else None,
+        None if real is None else real[:, None, None], causal, need_weights,
+    )  # fmt: skip
+    expected, maps = framework_twin(module)(
+        x, source, source,
+        key_padding_mask=None if real is None else ~real,
+        attn_mask=~causal_mask(6) if causal else None,
+        average_attn_weights=False,
+    )  # fmt: skip
+    close(output, expected)
+    if need_weights:
+        close(weights, maps)
+
+
+@pytest.mark.claim(12)
+@quick
+@given(T=sizes, heads=sizes, d_k=sizes, d_v=sizes, seed=seeds)
+def test_concatenation_times_W_O_is_a_sum_over_heads(T, heads, d_k, d_v, seed):
+    module = layer(seed, 5, heads, d_k=d_k, d_v=d_v)
+    (x,) = draw(seed, (2, T, 5))
+    output, weights = module(x, need_weights=True)
+    for b in range(2):
+        parts = [weights[b, h] @ x[b] @ module.W_V[h] for h in range(heads)]
+        by_sum = sum(part @ module.W_O[h] for h, part in enumerate(parts))
+        by_concat = torch.cat(parts, -1) @ torch.cat(list(module.W_O), 0)
+        close(output[b], by_sum)
+        close(output[b], by_concat)
+
+
+def test_added_heads_share_one_W_O():
+    module = layer(0, combine="add")
+    assert module.W_V.shape == (3, 12, 12)  # d_v is d_model unless told otherwise
+    assert module.W_O.shape == (1, 12, 12)
+    (x,) = draw(0, (2, 5, 12))
+    output, weights = module(x, need_weights=True)
+    heads = sum(weights[:, h] @ x @ module.W_V[h] for h in range(3))
+    close(output, heads @ module.W_O[0])
+
+
+def test_every_combination_of_widths_has_its_shapes():
+    module = layer(d_k=2, d_v=5, d_source=7, bias=True)
+    shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
+    assert shapes == {
+        "W_Q": (3, 12, 2), "W_K": (3, 7, 2), "W_V": (3, 7, 5), "W_O": (3, 5, 12),
+        "b_Q": (3, 2), "b_K": (3, 2), "b_V": (3, 5), "b_O": (12,),
+    }  # fmt: skip
+    assert layer().W_Q.shape == (3, 12, 4)
+    assert layer().b_O is None
+
+
+def test_layer_refuses_what_cannot_be():
+    with pytest.raises(ValueError, match="'concat' or 'add', got 'mean'"):
+        MultiHeadAttention(8, 2, combine="mean")
+    with pytest.raises(ValueError, match="at least one head, got 0"):
+        MultiHeadAttention(8, 0)
+    with pytest.raises(ValueError, match="3 heads do not divide d_model 8: give d_k and d_v"):
+        MultiHeadAttention(8, 3)
+    assert MultiHeadAttention(8, 3, d_k=2, d_v=2).W_O.shape == (3, 2, 8)
+
+
+@pytest.mark.claim(38)
+@quick
+@given(T=sizes, d_k=st.integers(1, 9), seed=seeds)
+def test_scores_depend_on_W_QK_alone(T, d_k, seed):
+    module = layer(seed, 6, 2, d_k=d_k, d_v=2)
+    (x,) = draw(seed, (1, T, 6))
+    q, k, _ = module.project(x)
+    assert module.W_QK.shape == (2, 6, 6)
+    for h in range(2):
+        close(x[0] @ module.W_QK[h] @ x[0].T, q[0, h] @ k[0, h].T, 1e-4)
+        assert torch.linalg.matrix_rank(module.W_QK[h].double(), rtol=1e-5) <= d_k
+    # another pair of matrices with the same product gives the same attention
+    twin = layer(seed, 6, 2, d_k=d_k, d_v=2)
+    turn, _ = torch.linalg.qr(draw(seed + 1, (d_k, d_k))[0])
+    twin.W_Q.copy_(module.W_Q @ turn)
+    twin.W_K.copy_(module.W_K @ turn)
+    one, other = (m(x, need_weights=True)[1] for m in (module, twin))
+    close(one, other, 1e-4)
+
+
+@pytest.mark.claim(39)
+@quick
+@given(T=sizes, d_v=st.integers(1, 9), combine=st.sampled_from(["concat", "add"]), seed=seeds)
+def test_outputs_depend_on_W_VO_alone(T, d_v, combine, seed):
+    module = layer(seed, 6, 2, d_k=3, d_v=d_v, combine=combine)
+    (x,) = draw(seed, (1, T, 6))
+    output, weights = module(x, need_weights=True)
+    assert module.W_VO.shape == (2, 6, 6)
+    merged = sum(weights[0, h] @ x[0] @ module.W_VO[h] for h in range(2))
+    close(output[0], merged, 1e-4)
+
+
+# --- what attention does: averages, copies, near-uniform starts
+
+
+@pytest.mark.claim(7)
+@quick
+@given(T=sizes, S=sizes, d_v=sizes, masked=st.booleans(), seed=seeds)
+def test_outputs_lie_in_the_hull_of_the_values(T, S, d_v, masked, seed):
+    q, k, v, directions = draw(
+        seed, (T, 4), (S, 4), (S, d_v), (50, d_v), dtype=torch.float64
+    )  # fmt: skip
+    mask = torch.rand(T, S, generator=torch.Generator().manual_seed(seed)) < 0.5
+    mask[:, 0] = True
+    output, weights = attention(4 * q, k, v, mask if masked else None)
+    assert (weights >= 0).all()
+    close(weights.sum(-1), torch.ones(T, dtype=torch.float64), 1e-12)
+    assert (output <= v.amax(0) + 1e-12).all()
+    assert (output >= v.amin(0) - 1e-12).all()
+    # a point is in the hull if and only if no direction takes it past every corner
+    assert (output @ directions.T <= (v @ directions.T).amax(0) + 1e-12).all()
+
+
+@pytest.mark.claim(7)
+def test_W_O_leaves_the_hull():
+    module = layer(0, 4, 1)
+    (x,) = draw(0, (1, 5, 4))
+    module.W_O.copy_(3 * torch.eye(4)[None])
+    _, _, v = module.project(x)
+    written = module(x)[0]
+    assert (written > v[0, 0].amax(0)).any() or (written < v[0, 0].amin(0)).any()
+
+
+def start(sigma: float, T: int = 8, causal: bool = False, width: float = 1.0) -> torch.Tensor:
+    """Weights of a head whose W_Q and W_K are N(0, σ²)."""
+    x, W_Q, W_K = draw(0, (T, 64), (64, 16), (64, 16), dtype=torch.float64)
+    q, k = sigma * width * x @ W_Q, sigma * width * x @ W_K
+    return attention(q, k, x, causal_mask(T) if causal else None)[1]
+
+
+@pytest.mark.claim(8)
+def test_attention_at_the_start_is_near_uniform_only_for_small_weights():
+    sigmas = [0.3, 0.1, 0.03, 0.01, 0.001]
+    distances = [float((start(sigma) - 1 / 8).abs().max()) for sigma in sigmas]
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < 1e-3 < 0.3 < distances[0]
+    # the score grows with σ²: a tenth of σ is a hundredth of the distance
+    assert distances[-1] == pytest.approx(distances[-2] / 100, rel=0.05)
+    # what counts is σ²‖e‖²: small weights on long embeddings are no start at 1/T
+    assert (start(0.001, width=300.0) - 1 / 8).abs().max() > 0.3
+
+
+@pytest.mark.claim(8)
+def test_a_masked_row_starts_at_1_over_what_it_sees():
+    weights = start(1e-4, causal=True)
+    for s in range(8):  # row s sees s + 1 tokens
+        close(weights[s, : s + 1], torch.full((s + 1,), 1 / (s + 1), dtype=torch.float64), 1e-4)
+    assert (weights - 1 / 8).abs().max() > 0.8
+
+
+@pytest.mark.claim(42)
+@quick
+@given(T=st.integers(2, 7), j=st.integers(0, 6), seed=seeds)
+def test_a_pattern_with_one_column_copies_that_token_everywhere(T, j, seed):
+    j = j % T
+    (x,) = draw(seed, (T, 5))
+    q, k = torch.ones(T, 1), torch.full((T, 1), -1e4)
+    k[j] = 1e4
+    output, A = attention(q, k, x)
+    assert torch.equal(A, torch.eye(T)[j].expand(T, T))
+    assert torch.equal(output, x[j].expand(T, 5))
+    # A[i, j] copies from j to i: reading it as "from i to j" gives the transpose
+    assert not torch.equal(A.T @ x, output)
+
+
+# --- what the sources print, and what it does
+
+
+def printed(seed: int = 0, T: int = 5):
+    q, k, v = draw(seed, (T, 8), (T, 8), (T, 3), dtype=torch.float64)
+    return q, k, v, q @ k.T
+
+
+def test_multiplying_by_a_mask_of_minus_infinity_fails():
+    *_, scores = printed()
+    future = ~causal_mask(5)
+    M = torch.ones(5, 5, dtype=torch.float64).masked_fill(future, -torch.inf)
+    product = M * scores
+    assert (product[future & (scores < 0)] == torch.inf).all()
+    assert (M[future] * 0.0).isnan().all()
+    assert product.softmax(-1).isnan().any()
+
+
+def test_the_printed_mask_condition_lets_nobody_see_themselves():
+    q, k, v, _ = printed()
+    s, t = torch.arange(5)[:, None], torch.arange(5)
+    as_printed = ~(s <= t)
+    assert not as_printed.diagonal().any()
+    assert not as_printed[0].any()
+    assert scores_of(as_printed)[0].isnan().all()
+    assert torch.equal(~(t > s), causal_mask(5))
+    assert (attention(q, k, v, as_printed)[1][0] == 0).all()
+
+
+def scores_of(mask: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(mask.shape).masked_fill(~mask, -torch.inf).softmax(-1)
+
+
+def test_masking_after_the_softmax_leaves_rows_short():
+    q, k, v, scores = printed()
+    late = (scores / math.sqrt(8)).softmax(-1) * causal_mask(5)
+    assert (late.sum(-1)[:-1] < 1 - 1e-3).all()
+    k2 = k.clone()
+    k2[-1] += 1
+    late2 = (q @ k2.T / math.sqrt(8)).softmax(-1) * causal_mask(5)
+    assert ((late @ v)[:-1] - (late2 @ v)[:-1]).abs().max() > 1e-3  # and still leaks
+
+
+def test_a_finite_mask_constant_leaks_where_scores_are_lower():
+    scores = torch.tensor([[-3e5, 0.0], [0.0, 0.0]], dtype=torch.float64)
+    mask = causal_mask(2)
+    assert scores.masked_fill(~mask, -1e5).softmax(-1)[0].tolist() == [0.0, 1.0]
+    assert masked_softmax(scores, mask)[0].tolist() == [1.0, 0.0]
+
+
+def test_the_printed_W_QK_transposed_gives_other_scores():
+    module = layer(0, 6, 1)
+    (x,) = draw(0, (1, 4, 6))
+    q, k, _ = module.project(x)
+    scores = q[0, 0] @ k[0, 0].T
+    transposed = x[0] @ module.W_QK[0].T @ x[0].T
+    close(transposed, scores.T)  # who asks and who answers have changed places
+    assert (transposed - scores).abs().max() > 0.1

@@ -1,0 +1,351 @@
+"""The widgets in a real browser: on pages without a kernel, and in JupyterLab.
+
+Every host but 127.0.0.1 is blocked and noted, so that a script from elsewhere cannot hide.
+"""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import nbformat
+import pytest
+import torch
+
+from attnlib.widgets import AttentionView, Frames
+
+ROOT = Path(__file__).parents[1]
+CHAPTER = ROOT / "chapters" / "04_self_attention.ipynb"
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+TOKENS = ["[CLS]", "un", "##do", "<script>window.ran=1</script>", "-->", " it", "\n", "[SEP]"]
+WORDS = [0, 1, 1, 2, 3, 4, 5, 6]
+PIXELS = "canvas => canvas.toDataURL()"
+INK = """canvas => { // drawn dots in the middle of the canvas, where only lines can be
+  const { width, height } = canvas, x = Math.round(0.45 * width);
+  const dots = canvas.getContext('2d').getImageData(x, 0, Math.round(0.1 * width), height).data;
+  let drawn = 0;
+  for (let i = 0; i < dots.length; i += 4) drawn += dots[i] + dots[i + 1] + dots[i + 2] < 700;
+  return drawn;
+}"""
+
+SMALL_CELL = """
+import torch
+from attnlib.widgets import AttentionView
+weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
+view = AttentionView(weights, [f"w{i}" for i in range(200)], title="two hundred")
+view
+"""
+
+
+def missing(what: str) -> None:
+    """Skip with a reason at home; on the test machine of the project a missing browser fails."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what} is missing, and CI=true does not allow to skip browser tests")
+    pytest.skip(f"{what} is missing: the browser tests need Chromium and Playwright for Python")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        missing("chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright")
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that reaches nothing but 127.0.0.1; `page.asked` lists what else was asked for."""
+    context = browser.new_context(viewport={"width": 1200, "height": 1000}, accept_downloads=True)
+    opened = context.new_page()
+    opened.asked, opened.errors = [], []
+
+    def guard(route: Any) -> None:
+        address = urlparse(route.request.url)
+        if address.scheme in ("http", "https", "ws", "wss") and address.hostname != "127.0.0.1":
+            opened.asked.append(route.request.url)
+            route.abort()
+        else:
+            route.continue_()
+
+    context.route("**/*", guard)
+    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
+    yield opened
+    context.close()
+
+
+def example() -> AttentionView:
+    weights = torch.randn(3, 4, 8, 8, generator=torch.Generator().manual_seed(5)).softmax(-1)
+    return AttentionView(weights, TOKENS, words=WORDS, title="A <b>bold</b> title")
+
+
+@pytest.fixture
+def saved(page: Any, tmp_path: Path) -> Any:
+    """The example's own page, opened from the disk."""
+    example().save_html(tmp_path / "view.html")
+    page.goto((tmp_path / "view.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    yield page
+    assert page.asked == []
+    assert page.errors == []
+
+
+def parts(scope: Any) -> tuple[Any, Any, Any]:
+    """The two sliders' scope-wide locator, the canvas and the read-out of one view."""
+    return (
+        scope.locator("input[type=range]"),
+        scope.locator(".attn-stage > canvas"),
+        scope.locator(".attn-read"),
+    )
+
+
+def check_sliders_move_pixels(scope: Any) -> None:
+    """Both sliders, by keyboard: every step gives another picture and another read-out value."""
+    sliders, canvas, read = parts(scope)
+    assert sliders.count() >= 2
+    seen = [(canvas.evaluate(PIXELS), read.inner_text())]
+    for i in range(2):
+        slider = sliders.nth(i)
+        before = int(slider.input_value())
+        key = "ArrowRight" if before < int(slider.get_attribute("max")) else "ArrowLeft"
+        slider.focus()
+        slider.press(key)
+        assert int(slider.input_value()) == before + (1 if key == "ArrowRight" else -1)
+        seen.append((canvas.evaluate(PIXELS), read.inner_text()))
+    assert len({pixels for pixels, _ in seen}) == 3
+    assert len({text for _, text in seen}) == 3
+
+
+# ---------------------------------------------------------------- a page of its own, no kernel
+@pytest.mark.claim(48)
+def test_saved_page_moves_through_layers_and_heads(saved: Any) -> None:
+    check_sliders_move_pixels(saved.locator(".attn"))
+    values = saved.locator(".attn-slider output").all_inner_texts()
+    assert [value.strip() for value in values] == ["1 of 0–2", "1 of 0–3"]
+
+
+def test_tokens_and_title_are_text(saved: Any) -> None:
+    assert saved.evaluate("window.ran") is None
+    assert saved.locator(".attn-title").inner_text() == "A <b>bold</b> title"
+    _, canvas, read = parts(saved)
+    canvas.focus()
+    for _ in range(4):
+        canvas.press("ArrowDown")
+    for _ in range(4):
+        canvas.press("ArrowRight")
+    assert read.locator("q").all_inner_texts() == [TOKENS[3], TOKENS[4]]
+    assert saved.evaluate("window.ran") is None
+
+
+def test_keyboard_cursor_reads_the_exact_weight_and_escape_leaves(saved: Any) -> None:
+    weights = example().weights
+    _, canvas, read = parts(saved)
+    assert canvas.get_attribute("role") == "img"
+    canvas.focus()
+    canvas.press("ArrowDown")  # enters at (0, 0)
+    canvas.press("ArrowDown")
+    canvas.press("ArrowRight")
+    assert float(read.locator("b").inner_text()) == pytest.approx(float(weights[1, 1]), rel=1e-5)
+    assert "un" in canvas.get_attribute("aria-label")
+    canvas.press("Escape")
+    assert "strongest" in read.inner_text()
+
+
+def test_pointer_reads_another_cell(saved: Any) -> None:
+    _, canvas, read = parts(saved)
+    box = canvas.bounding_box()
+    texts = set()
+    for share in (0.4, 0.55, 0.7):
+        saved.mouse.move(box["x"] + share * box["width"], box["y"] + share * box["height"])
+        texts.add(read.inner_text())
+    assert len(texts) == 3
+    assert all("destination" in text and "source" in text for text in texts)
+
+
+def test_links_show_only_the_token_pointed_at(saved: Any) -> None:
+    _, canvas, read = parts(saved)
+    seen = [canvas.evaluate(PIXELS)]
+    saved.click("[data-value=links]")
+    seen.append(canvas.evaluate(PIXELS))
+    all_lines = canvas.evaluate(INK)
+    canvas.focus()
+    canvas.press("ArrowDown")
+    assert 0 < canvas.evaluate(INK) < 0.6 * all_lines
+    seen.append(canvas.evaluate(PIXELS))
+    assert len(set(seen)) == 3
+    assert read.inner_text().startswith("destination [CLS] looks at")
+
+
+def test_a_thumbnail_is_chosen_by_click_and_by_keyboard(saved: Any) -> None:
+    saved.click("[data-value=heads]")
+    assert saved.locator(".attn-heads button").count() == 12
+    saved.locator('.attn-heads button[aria-pressed="true"]').press("ArrowDown")
+    chosen = saved.locator('.attn-heads button[aria-pressed="true"]')
+    assert chosen.get_attribute("aria-label") == "layer 1, head 0"
+    saved.get_by_role("button", name="layer 2, head 3").click()
+    sliders, canvas, _ = parts(saved)
+    assert [sliders.nth(i).input_value() for i in range(2)] == ["2", "3"]
+    assert canvas.is_visible()  # a click opens the map
+
+
+def test_words_and_colour_scale_switch(saved: Any) -> None:
+    _, canvas, _ = parts(saved)
+    seen = [canvas.evaluate(PIXELS)]
+    for choice in ("one", "words"):
+        saved.click(f"[data-value={choice}]")
+        seen.append(canvas.evaluate(PIXELS))
+    assert len(set(seen)) == 3
+    assert "7 destinations" in canvas.get_attribute("aria-label")
+
+
+@pytest.mark.parametrize("mode", ["map", "links", "heads"])
+def test_downloads(saved: Any, tmp_path: Path, mode: str) -> None:
+    saved.click(f"[data-value={mode}]")
+    for kind in ("SVG", "PNG"):
+        with saved.expect_download() as waiting:
+            saved.get_by_role("button", name=f"download as {kind}").click()
+        waiting.value.save_as(tmp_path / f"out.{kind}")
+        assert waiting.value.suggested_filename.endswith(f".{kind.lower()}")
+    text = " ".join(ElementTree.parse(tmp_path / "out.SVG").getroot().itertext())
+    assert "A <b>bold</b> title" in text
+    assert mode == "heads" or "<script>" in text
+    assert (tmp_path / "out.PNG").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_frames_page(page: Any, tmp_path: Path) -> None:
+    Frames([["<b>a</b>", "b"], ["c", "d"]], name=("n", "t")).save_html(tmp_path / "f.html")
+    page.goto((tmp_path / "f.html").as_uri())
+    assert page.locator(".attn-text").inner_text() == "<b>a</b>"
+    for slider, text in ((0, "c"), (1, "d")):
+        page.locator("input[type=range]").nth(slider).press("ArrowRight")
+        assert page.locator(".attn-text").inner_text() == text
+    assert page.errors == []
+
+
+# ---------------------------------------------------------------- a notebook exported by nbconvert
+def test_exported_notebook_is_live_without_kernel_or_network(page: Any, tmp_path: Path) -> None:
+    code = SMALL_CELL.replace("200", "20")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    nbformat.write(notebook, tmp_path / "tiny.ipynb")
+    subprocess.run(
+        [sys.executable, "-m", "nbconvert", "--execute", "--to", "html", "tiny.ipynb"],
+        cwd=tmp_path, env=environment(tmp_path) | {"ATTNLIB_STATIC": "1"}, check=True,
+        capture_output=True, timeout=120,
+    )  # fmt: skip
+    page.goto((tmp_path / "tiny.html").as_uri(), wait_until="domcontentloaded")
+    page.wait_for_selector(".attn-read q")
+    check_sliders_move_pixels(page.locator(".attn"))
+
+
+# ---------------------------------------------------------------- JupyterLab
+def environment(folder: Path) -> dict[str, str]:
+    """This process's environment, with settings of its own and attnlib on the path."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    settings = {"JUPYTER_CONFIG_DIR": str(folder / "config"), "PYTHONPATH": path}
+    settings |= {"IPYTHONDIR": str(folder / "ipython"), "JUPYTER_DATA_DIR": str(folder / "data")}
+    return {**os.environ, **settings}
+
+
+@pytest.fixture(scope="module")
+def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """JupyterLab on a free port of 127.0.0.1: its address with %s for a path, and its folder."""
+    folder = tmp_path_factory.mktemp("lab")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root",
+        "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
+        "--IdentityProvider.token=attn", f"--ServerApp.root_dir={folder}",
+        "--LabApp.expose_app_in_browser=True", "--LabApp.news_url=",
+    ]  # fmt: skip
+    with (folder / "lab.log").open("w") as log:
+        server = subprocess.Popen(
+            command, cwd=folder, env=environment(folder), stdout=log, stderr=log
+        )
+    try:
+        wait_for(f"http://127.0.0.1:{port}/api?token=attn", server, folder / "lab.log")
+        yield f"http://127.0.0.1:{port}/lab/tree/%s?token=attn&reset", folder
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def wait_for(address: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Until the server answers; its log in the message when it does not."""
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(address, timeout=2).close()
+            return
+        except (urllib.error.URLError, OSError):
+            if server.poll() is not None:
+                break
+            time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+
+
+def run_in_lab(page: Any, address: str, name: str) -> Any:
+    """Open a notebook, run all its cells, and give the last attention view."""
+    page.goto(address % name)
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+    page.wait_for_function(
+        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
+        " === 'idle'",
+        timeout=60_000,
+    )
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    view = page.locator(".attn", has=page.locator(".attn-stage")).last
+    view.wait_for(state="attached", timeout=60_000)
+    view.scroll_into_view_if_needed()
+    view.locator(".attn-read q").first.wait_for()
+    return view
+
+
+def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(page: Any, lab: Any) -> None:
+    address, folder = lab
+    cells = [nbformat.v4.new_code_cell(code) for code in (SMALL_CELL, "view.index", "1")]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+    nbformat.write(notebook, folder / "small.ipynb")
+    view = run_in_lab(page, address, "small.ipynb")
+    check_sliders_move_pixels(view)
+    sliders, canvas, read = parts(view)
+    canvas.focus()
+    canvas.press("ArrowDown")
+    weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    value = read.locator("b")
+    page.wait_for_function("node => !node.textContent.includes('≈')", arg=value.element_handle())
+    assert float(value.inner_text()) == pytest.approx(float(weights[1, 1, 0, 0]), rel=1e-5)
+    active = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
+    before = page.evaluate(active)
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "j", "b"):
+        sliders.first.press(key)
+    assert page.evaluate(active) == before
+    assert page.locator(".jp-Notebook .jp-CodeCell").count() == 3  # "b" made no new cell
+    assert page.asked == []
+
+
+@pytest.mark.claim(48)
+def test_chapter_04_in_jupyterlab_moves_through_layers_and_heads(page: Any, lab: Any) -> None:
+    address, folder = lab
+    shutil.copy(CHAPTER, folder / CHAPTER.name)
+    view = run_in_lab(page, address, CHAPTER.name)
+    assert re.search("layer", view.inner_text())
+    check_sliders_move_pixels(view)
+    assert page.asked == []

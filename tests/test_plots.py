@@ -1,0 +1,269 @@
+"""Figures: every one with its words, drawn once, closed, and without a change of what is drawn."""
+
+import io
+import subprocess
+import sys
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+
+from attnlib import plots
+
+mpl.use("agg")
+ALT = "A map of attention; the last row looks at the first token."
+
+
+def heatmap(**changes):
+    options = {"weights": np.eye(3), "destinations": list("abc"), "alt": ALT} | changes
+    return plots.heatmap(**options)
+
+
+def maps(**changes):
+    options = {"weights": np.ones((2, 2, 3)) / 3, "titles": ["one", "two"], "alt": ALT}
+    return plots.maps(**(options | {"destinations": list("ab"), "sources": list("xyz")} | changes))
+
+
+def lines(**changes):
+    options = {"series": {"loss": ([1, 2, 3], [3.0, 2.0, 1.0])}, "xlabel": "steps"}
+    return plots.lines(**(options | {"ylabel": "nats per token", "alt": ALT} | changes))
+
+
+def bars(**changes):
+    return plots.bars(**({"values": {"a": 1.0, "b": 2.0}, "ylabel": "nats", "alt": ALT} | changes))
+
+
+def show(**changes):
+    return plots.show(**({"fig": plt.figure(), "alt": ALT} | changes))
+
+
+HELPERS = [heatmap, maps, lines, bars, show]
+
+
+def axes_of(draw, monkeypatch, **changes):
+    """The axes that a helper drew, before they became a picture."""
+    caught = []
+
+    def keep(fig, alt):
+        caught.append(fig)
+        plt.close(fig)
+
+    monkeypatch.setattr(plots, "show", keep)
+    draw(**changes)
+    return caught[0].axes
+
+
+def pixels(figure):
+    return imread(io.BytesIO(figure.png), format="png")
+
+
+@pytest.mark.parametrize("draw", HELPERS)
+def test_a_figure_is_a_picture_with_words(draw):
+    figure = draw()
+    assert figure.png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert min(pixels(figure).shape[:2]) > 50
+    data, metadata = figure._repr_mimebundle_()
+    assert data["image/png"] == figure.png
+    assert metadata["image/png"]["alt"] == figure.alt == ALT
+    assert ALT in data["text/plain"] == repr(figure)
+
+
+def test_the_notebook_shows_the_picture_with_its_words():
+    """IPython's own formatter writes what a notebook keeps."""
+    from IPython.core.formatters import DisplayFormatter
+
+    data, metadata = DisplayFormatter().format(bars())
+    assert data.keys() == {"image/png", "text/plain"}
+    assert metadata["image/png"] == {"alt": ALT}
+
+
+@pytest.mark.parametrize("draw", HELPERS)
+def test_alt_is_required(draw):
+    whole = {
+        heatmap: lambda: plots.heatmap(np.eye(2), "ab"),
+        maps: lambda: plots.maps([np.eye(2)], ["one"], "ab"),
+        lines: lambda: plots.lines({"a": ([1], [1])}, xlabel="x", ylabel="y"),
+        bars: lambda: plots.bars({"a": 1}, ylabel="y"),
+        show: lambda: plots.show(plt.figure()),
+    }
+    with pytest.raises(TypeError, match="alt"):
+        whole[draw]()
+    plt.close("all")
+
+
+@pytest.mark.parametrize("draw", HELPERS)
+@pytest.mark.parametrize("alt", ["", "   ", "Image", "figure 3", "x" + " " * 40])
+def test_alt_must_say_something(draw, alt):
+    with pytest.raises(ValueError, match="alt must say in words what the figure shows"):
+        draw(alt=alt)
+    assert plt.get_fignums() == []  # nothing left open that the notebook would show after all
+
+
+@pytest.mark.parametrize("draw", HELPERS)
+def test_figures_are_closed(draw):
+    draw()
+    assert plt.get_fignums() == []
+
+
+def test_another_figure_of_the_caller_stays_open():
+    mine, other = plt.subplots()[0], plt.figure()
+    plots.show(mine, ALT)
+    heatmap()
+    assert plt.get_fignums() == [other.number]
+    plt.close(other)
+
+
+@pytest.mark.parametrize("draw", HELPERS)
+def test_the_same_figure_has_the_same_bytes(draw):
+    assert draw().png == draw().png
+
+
+@pytest.mark.parametrize("draw", [heatmap, maps])
+@pytest.mark.parametrize("kind", ["array", "tensor", "gradient", "bfloat16", "lists"])
+def test_weights_of_any_kind_are_drawn_and_not_changed(draw, kind):
+    weights = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
+    weights = weights if draw is heatmap else weights[None]
+    given = {
+        "array": weights.numpy().copy,
+        "tensor": weights.clone,
+        "gradient": lambda: weights.clone().requires_grad_(),  # straight from a layer
+        "bfloat16": lambda: weights.bfloat16(),
+        "lists": weights.tolist,
+    }
+    one, other = given[kind](), given[kind]()
+    figure = draw(weights=one, **({} if draw is heatmap else {
+        "titles": ["a"], "destinations": "abc", "sources": None}))  # fmt: skip
+    assert figure.png
+    assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
+
+
+def test_lines_and_bars_change_nothing():
+    x, y = np.arange(3.0), torch.tensor([1.0, 2.0, 4.0])
+    values, marks = {"a": 1.0}, {"chance": 2.0}
+    lines(series={"a": (x, y)}, marks=marks)
+    bars(values=values, errors=[0.1])
+    assert (x.tolist(), y.tolist()) == ([0, 1, 2], [1, 2, 4])
+    assert (values, marks) == ({"a": 1.0}, {"chance": 2.0})
+
+
+def test_lines_take_tensors_with_gradients():
+    y = torch.tensor([1.0, 2.0, 4.0], requires_grad=True)
+    assert lines(series={"a": ([1, 2, 3], y)}).png
+
+
+def test_settings_of_the_caller_are_untouched():
+    before = dict(mpl.rcParams)
+    for draw in HELPERS:
+        draw()
+    assert dict(mpl.rcParams) == before
+
+
+# --- what is drawn ------------------------------------------------------------------------------
+
+
+def test_rows_are_destinations_and_columns_are_sources(monkeypatch):
+    weights = np.array([[0.0, 1.0, 0.0], [0.5, 0.25, 0.25]])
+    axes = axes_of(
+        heatmap, monkeypatch, weights=weights, destinations=["d0", "d1"],
+        sources=["s0", "s1", "s2"], title="head 3",
+    )[0]  # fmt: skip
+    assert axes.get_ylabel() == "destination (query)"
+    assert axes.get_xlabel() == "source (key)"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["d0", "d1"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["s0", "s1", "s2"]
+    assert axes.get_title() == "head 3"
+    image = axes.images[0]
+    assert np.array_equal(image.get_array(), weights)
+    assert image.get_clim() == (0, 1)
+    assert image.origin == "upper"
+
+
+def test_maps_share_one_scale_and_all_say_what_their_axes_are(monkeypatch):
+    weights = np.linspace(0, 0.5, 30).reshape(5, 2, 3)
+    axes = axes_of(maps, monkeypatch, weights=weights, titles=list("abcde"), vmax=None)
+    drawn = [one for one in axes if one.images and one.get_title()]
+    assert [one.get_title() for one in drawn] == list("abcde")
+    assert {one.images[0].get_clim() for one in drawn} == {(0, 0.5)}
+    assert all(one.get_xlabel() == "source (key)" for one in drawn)
+    first_of_rows = [one for one in drawn if one.get_subplotspec().is_first_col()]
+    assert len(first_of_rows) == 2
+    assert all(one.get_ylabel() == "destination (query)" for one in first_of_rows)
+
+
+def test_darker_means_more():
+    """Brightness falls all the way, so the map also reads in grey and with any colour vision."""
+    rgb = plots.colours()(np.linspace(0, 1, 64))[:, :3]
+    brightness = rgb @ [0.2126, 0.7152, 0.0722]
+    assert (np.diff(brightness) < 0).all()
+    assert brightness[0] > 0.99
+    assert brightness[-1] < 0.2
+
+
+def test_lines_by_name(monkeypatch):
+    series = {f"run {i}": ([1, 10, 100], [3, 2, 1 + i]) for i in range(9)}
+    axes = axes_of(
+        lines, monkeypatch, series=series, logx=True, logy=True, marks={"chance": 2.5}, title="t"
+    )[0]
+    curves = axes.get_lines()[:9]
+    looks = {(line.get_color(), line.get_linestyle()) for line in curves}
+    assert len(looks) == 9  # told apart also without colour
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(series)
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("steps", "nats per token")
+    assert axes.get_lines()[9].get_ydata()[0] == 2.5
+    assert "chance" in [text.get_text() for text in axes.texts]
+
+
+def test_bars_have_their_heights_and_values(monkeypatch):
+    axes = axes_of(bars, monkeypatch, values={"one": 1.25, "two": -3.0}, errors=[0.1, 0.2])[0]
+    assert [bar.get_height() for bar in axes.patches] == [1.25, -3.0]
+    assert [text.get_text() for text in axes.texts] == ["1.25", "-3"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["one", "two"]
+
+
+AWKWARD = ["$", "$a$", r"\$", r"$\frac{", "\n", "a\nb", " ", "", "\t", "_x", "<b>", "{", "%"]
+
+
+@pytest.mark.parametrize("draw", ["heatmap", "bars", "lines"])
+def test_awkward_tokens(draw, monkeypatch):
+    """Mathematics and line breaks in a token are neither run nor hidden."""
+    n = len(AWKWARD)
+    if draw == "heatmap":
+        assert plots.heatmap(np.eye(n), AWKWARD, alt=ALT).png
+        axes = axes_of(heatmap, monkeypatch, weights=np.eye(n), destinations=AWKWARD)[0]
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+        assert len(set(labels)) == n - 1  # only "$" and the already escaped one may look alike
+        assert labels[4:7] == ["↵", "a↵b", "·"]
+    elif draw == "bars":
+        assert plots.bars(dict.fromkeys(AWKWARD, 1.0), ylabel="n", alt=ALT).png
+    else:
+        series = {token: ([1, 2], [1, 2]) for token in AWKWARD}
+        assert plots.lines(series, xlabel="x", ylabel="y", alt=ALT).png
+
+
+def test_a_token_without_a_glyph_is_no_warning():
+    """Warnings are errors here, and red text in a chapter; reviews hold every kind of sign."""
+    assert plots.heatmap(np.eye(3), ["東京", "\x96", "🎬"], alt=ALT).png
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def test_shapes_that_disagree():
+    with pytest.raises(ValueError, match=r"\(2, 2\) map each, got 1 titles and maps of \[\(3, 3\)"):
+        heatmap(destinations=list("ab"))
+    with pytest.raises(ValueError, match=r"\(3, 2\) map"):
+        heatmap(sources=list("ab"))
+    with pytest.raises(ValueError, match="got 1 titles and maps of"):
+        maps(titles=["one"])
+    with pytest.raises(ValueError, match="need one title and one"):
+        maps(weights=[], titles=[])
+    assert plt.get_fignums() == []
+
+
+def test_importing_does_not_import_matplotlib():
+    code = "import sys, attnlib.plots; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,466 @@
+"""The one transformer: its counts, its causality, its trace, and equality with the framework's."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from attnlib.positions import sinusoidal
+from attnlib.transformer import Block, FeedForward, Transformer, TransformerConfig
+
+D, WIDTH = 13, 8
+
+
+def config_of(**changes):
+    small = TransformerConfig(vocab_size=D, d_model=WIDTH, layers=2, heads=2, max_len=12)
+    return replace(small, **changes)
+
+
+def ids_of(seed, *shape):
+    return torch.randint(D, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def model_of(config, seed=0):
+    """A model with no weight at zero, or a bias that is used wrongly would not be noticed."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = Transformer(config)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.3 * torch.randn_like(parameter)
+    return model.eval()
+
+
+configs = st.builds(
+    config_of,
+    layers=st.integers(1, 3),
+    heads=st.sampled_from([1, 2, 4]),
+    d_k=st.sampled_from([None, 2, 6]),
+    d_v=st.sampled_from([None, 3]),
+    d_ff=st.sampled_from([None, 10]),
+    norm=st.sampled_from(["pre", "post", "none"]),
+    embed_norm=st.booleans(),
+    positions=st.sampled_from(["learned", "sinusoidal", "rotary", "none"]),
+    combine=st.sampled_from(["concat", "add"]),
+    activation=st.sampled_from(["relu", "gelu", "gelu_tanh"]),
+    bias=st.booleans(),
+    tied=st.booleans(),
+)
+
+
+def assert_near(ours, theirs, atol=1e-5):
+    torch.testing.assert_close(ours, theirs, atol=atol, rtol=1e-5)
+
+
+# --- how many numbers -------------------------------------------------------------------------
+
+
+def formula(config):
+    """Parameters of a configuration with feed-forward blocks, biases and pre-norm, by hand."""
+    d, ff = config.d_model, config.d_ff
+    attention = 4 * d * d + 4 * d
+    feed_forward = 2 * d * ff + ff + d
+    embeddings = (config.vocab_size + config.max_len) * d
+    return embeddings + config.layers * (attention + feed_forward + 4 * d) + 2 * d
+
+
+@pytest.mark.claim(14)
+def test_gpt2_has_124_439_808_parameters():
+    config = TransformerConfig.gpt2()
+    with torch.device("meta"):  # shapes without numbers
+        model = Transformer(config)
+    assert formula(config) == model.parameter_count == 124_439_808
+
+
+@pytest.mark.claim(14)
+@settings(deadline=None, max_examples=20)
+@given(
+    d_model=st.sampled_from([4, 8, 12]),
+    layers=st.integers(0, 3),
+    heads=st.sampled_from([1, 2, 4]),
+    d_ff=st.integers(1, 20),
+    vocab_size=st.integers(1, 30),
+    max_len=st.integers(1, 30),
+)
+def test_parameter_formula(**sizes):
+    config = replace(TransformerConfig.gpt2(), **sizes)
+    assert Transformer(config).parameter_count == formula(config)
+
+
+def test_no_feed_forward_no_norm_no_bias_is_attention_only():
+    model = model_of(config_of(norm="none", layers=1))
+    names = {name for name, _ in model.named_parameters()}
+    heads = {f"blocks.0.attention.W_{letter}" for letter in "QKVO"}
+    assert names == {"W_E", "W_P", "_W_U"} | heads
+
+
+@pytest.mark.claim(17)
+def test_tied_unembedding_is_one_storage():
+    model = model_of(config_of(tied=True))
+    assert model.W_U.data_ptr() == model.W_E.data_ptr()
+    assert torch.equal(model.W_U, model.W_E.T)
+    assert not any("W_U" in name for name in model.state_dict())
+    model(ids_of(0, 1, 5)).logsumexp(-1).sum().backward()
+    assert (model.W_E.grad.abs().sum(1) > 0).all()  # also of tokens that the text does not have
+    free = model_of(config_of(tied=False))
+    assert free.W_U.data_ptr() != free.W_E.data_ptr()
+    assert free.parameter_count == model.parameter_count + D * WIDTH
+
+
+def test_without_a_head_the_output_is_the_last_state():
+    model, ids = model_of(config_of(head=False)), ids_of(0, 2, 5)
+    assert model.W_U is None
+    assert torch.equal(model(ids), model.hidden(ids))
+    assert model.trace(ids[0]).logits.shape == (5, WIDTH)
+
+
+# --- who sees what ----------------------------------------------------------------------------
+
+
+@pytest.mark.claim(10)
+@settings(deadline=None, max_examples=80)
+@given(config=configs, seed=st.integers(0, 99), length=st.integers(2, 9), data=st.data())
+def test_a_later_token_leaves_earlier_logits_alone(config, seed, length, data):
+    model, ids = model_of(config, seed), ids_of(seed, 1, length)
+    place = data.draw(st.integers(1, length - 1))
+    other = ids.clone()
+    other[0, place] = (ids[0, place] + 1) % D
+    before, after = model(ids), model(other)
+    assert_near(before[:, :place], after[:, :place], atol=1e-6)
+    assert not torch.equal(before[:, place], after[:, place])
+
+
+@pytest.mark.parametrize("norm", ["pre", "post", "none"])
+def test_a_bidirectional_model_does_look_ahead(norm):
+    model, ids = model_of(config_of(causal=False, norm=norm)), ids_of(1, 1, 6)
+    other = ids.clone()
+    other[0, -1] = (ids[0, -1] + 1) % D
+    assert (model(ids) - model(other))[0, :-1].abs().amax(-1).min() > 1e-4
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    config=configs, causal=st.booleans(), seed=st.integers(0, 99), real=st.integers(1, 6),
+    padding=st.integers(1, 5),
+)  # fmt: skip
+def test_padding_changes_nothing_for_real_tokens(config, causal, seed, real, padding):
+    model = model_of(replace(config, causal=causal), seed)
+    ids = ids_of(seed, 2, real)
+    mask = torch.arange(real + padding).expand(2, -1) < real
+    for filler in (0, D - 1):
+        padded = F.pad(ids, (0, padding), value=filler)
+        assert_near(model(padded, mask)[:, :real], model(ids))
+
+
+def test_padding_without_a_mask_does_change_the_result():
+    model, ids = model_of(config_of(causal=False)), ids_of(3, 1, 4)
+    assert (model(F.pad(ids, (0, 3)))[:, :4] - model(ids)).abs().max() > 1e-4
+
+
+def test_texts_of_a_batch_do_not_meet():
+    model, ids = model_of(config_of(causal=False, d_ff=16)), ids_of(4, 3, 7)
+    assert_near(model(ids), torch.cat([model(row[None]) for row in ids]))
+
+
+def test_a_text_of_padding_alone_gives_numbers():
+    model, ids = model_of(config_of(causal=False, norm="post")), ids_of(5, 2, 4)
+    mask = torch.tensor([[True] * 4, [False] * 4])
+    out = model(ids, mask)
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_without_positions_order_is_unknown():
+    ids = ids_of(6, 1, 7)
+    turned = ids.flip(1)
+    model = model_of(config_of(causal=False, positions="none"))
+    assert_near(model(turned), model(ids).flip(1))
+    for positions in ("learned", "sinusoidal", "rotary"):
+        model = model_of(config_of(causal=False, positions=positions))
+        assert (model(turned) - model(ids).flip(1)).abs().max() > 1e-3
+
+
+def test_rotary_knows_only_distances():
+    """A text moved to the right by padding in front of it gives the same rows; learned does not."""
+    ids, mask = ids_of(7, 1, 6), torch.tensor([[False] * 4 + [True] * 6])
+    moved = F.pad(ids, (4, 0))
+    rotary = model_of(config_of(positions="rotary"))
+    assert_near(rotary(moved, mask)[:, 4:], rotary(ids))
+    learned = model_of(config_of(positions="learned"))
+    assert (learned(moved, mask)[:, 4:] - learned(ids)).abs().max() > 1e-3
+
+
+# --- the trace --------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=60)
+@given(config=configs, causal=st.booleans(), seed=st.integers(0, 99), length=st.integers(1, 9))
+def test_trace_is_the_forward_pass_kept(config, causal, seed, length):
+    config = replace(config, causal=causal)
+    model, ids = model_of(config, seed), ids_of(seed, length)
+    trace = model.trace(ids)
+    assert trace.tokens == tuple(str(i) for i in ids.tolist())
+    assert trace.attention.shape == (config.layers, config.heads, length, length)
+    assert_near(trace.attention.sum(-1), torch.ones(config.layers, config.heads, length))
+    assert (trace.attention >= 0).all()
+    if causal:
+        assert (trace.attention.triu(1) == 0).all()
+    # the fused kernel computed forward, the readable formula the trace
+    assert_near(trace.logits, model(ids[None])[0])
+    assert torch.equal(trace.residual[0], model.embed(ids[None])[0])
+    assert_near(model.final_norm(trace.residual[-1]), model.hidden(ids[None])[0])
+    d_v = config.d_v or (WIDTH if config.combine == "add" else WIDTH // config.heads)
+    assert trace.values.shape == (config.layers, config.heads, length, d_v)
+    assert not trace.logits.requires_grad
+
+
+@pytest.mark.claim(41)
+@pytest.mark.parametrize("combine", ["concat", "add"])
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_sum_of_what_was_written_is_the_final_state(combine, positions):
+    """Rebuilt from the trace alone: embeddings plus A V W_O of every head of every layer."""
+    config = config_of(norm="none", layers=3, combine=combine, positions=positions)
+    model, ids = model_of(config), ids_of(8, 10)
+    trace = model.trace(ids)
+    state = trace.residual[0].clone()
+    for layer, block in enumerate(model.blocks):
+        written = trace.attention[layer] @ trace.values[layer] @ block.attention.W_O  # (H, T, d)
+        assert_near(written.sum(0), trace.residual[layer + 1] - trace.residual[layer], atol=1e-4)
+        state += written.sum(0)
+    assert_near(state, model.hidden(ids[None])[0], atol=1e-4)
+    assert_near(state @ model.W_U, trace.logits, atol=1e-4)
+
+
+def test_trace_keeps_names_and_words():
+    model = model_of(config_of())
+    trace = model.trace(ids_of(9, 3), ["un", "##will", "done"], [0, 0, 1])
+    assert trace.tokens == ("un", "##will", "done")
+    assert trace.to_words().tokens == ("unwill", "done")
+
+
+def test_trace_has_no_dropout_and_keeps_the_mode():
+    """A snapshot taken during training shows the model, and draws no random bits."""
+    model, ids = model_of(config_of(dropout=0.5)), ids_of(9, 6)
+    expected = model.trace(ids)
+    model.train()
+    state = torch.get_rng_state()
+    found = model.trace(ids)
+    assert torch.equal(found.logits, expected.logits)
+    assert torch.equal(found.residual, expected.residual)
+    assert torch.equal(state, torch.get_rng_state())
+    assert model.training
+    assert all(block.training for block in model.blocks)
+
+
+def test_trace_of_no_layers():
+    model, ids = model_of(config_of(layers=0)), ids_of(10, 4)
+    trace = model.trace(ids)
+    assert trace.attention.shape == (0, 2, 4, 4)
+    assert trace.residual.shape == (1, 4, WIDTH)
+    assert_near(trace.logits, model(ids[None])[0])
+
+
+def test_trace_takes_one_text():
+    model = model_of(config_of())
+    for wrong in (ids_of(0, 2, 3), torch.empty(0, dtype=torch.int64)):
+        with pytest.raises(ValueError, match="one text of at least one token"):
+            model.trace(wrong)
+
+
+# --- equality with the framework --------------------------------------------------------------
+
+
+def framework_layer(block, config):
+    """`TransformerEncoderLayer` with the weights of our block."""
+    d, d_ff = config.d_model, config.d_ff
+    layer = torch.nn.TransformerEncoderLayer(
+        d, config.heads, d_ff, dropout=0.0, activation=config.activation,
+        norm_first=config.norm == "pre", batch_first=True, layer_norm_eps=config.norm_eps,
+    )  # fmt: skip
+    ours, theirs = block.attention, layer.self_attn
+    stacked = [W.transpose(1, 2).flatten(0, 1) for W in (ours.W_Q, ours.W_K, ours.W_V)]
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat(stacked))
+        theirs.in_proj_bias.copy_(torch.cat([ours.b_Q, ours.b_K, ours.b_V]).flatten())
+        theirs.out_proj.weight.copy_(ours.W_O.flatten(0, 1).T)
+        theirs.out_proj.bias.copy_(ours.b_O)
+        layer.linear1.weight.copy_(block.feed_forward.W_1.T)
+        layer.linear1.bias.copy_(block.feed_forward.b_1)
+        layer.linear2.weight.copy_(block.feed_forward.W_2.T)
+        layer.linear2.bias.copy_(block.feed_forward.b_2)
+        layer.norm1.load_state_dict(block.norm_1.state_dict())
+        layer.norm2.load_state_dict(block.norm_2.state_dict())
+    return layer
+
+
+@pytest.mark.claim(14)
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_block_equals_the_frameworks_layer(norm, activation, causal):
+    config = config_of(
+        d_model=24, heads=3, d_ff=40, norm=norm, activation=activation, bias=True, causal=causal
+    )
+    torch.manual_seed(1)
+    block = Block(config)
+    with torch.no_grad():
+        for parameter in block.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    layer = framework_layer(block, config)
+    x, real = torch.randn(2, 9, 24), torch.arange(9) < torch.tensor([[9], [6]])
+    forbidden = ~torch.ones(9, 9, dtype=torch.bool).tril() if causal else None
+    expected = layer(x, src_mask=forbidden, src_key_padding_mask=~real)
+    for need_weights in (False, True):
+        found, weights, _ = block(x, real[:, None, None], need_weights)
+        assert_near(found[real], expected[real])
+        assert (weights is not None) == need_weights
+    loss = torch.randn(2, 9, 24) * real[..., None]
+    (found * loss).sum().backward()
+    (expected * loss).sum().backward()
+    assert_near(block.feed_forward.W_1.grad.T, layer.linear1.weight.grad, atol=1e-4)
+    theirs = layer.self_attn.in_proj_weight.grad[:24].unflatten(0, (3, 8)).mT
+    assert_near(block.attention.W_Q.grad, theirs, atol=1e-4)
+
+
+@pytest.mark.claim(58)
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_feed_forward_formula(activation, bias):
+    config = config_of(activation=activation, bias=bias)
+    torch.manual_seed(2)
+    block, x = FeedForward(config, 20), torch.randn(3, 5, WIDTH)
+    bend = {
+        "relu": lambda z: z.clamp(min=0),
+        "gelu": lambda z: z * torch.special.ndtr(z),
+        "gelu_tanh": lambda z: (
+            0.5 * z * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (z + 0.044715 * z**3)))
+        ),
+    }[activation]
+    hidden = x @ block.W_1
+    if bias:
+        torch.nn.init.normal_(block.b_1)
+        torch.nn.init.normal_(block.b_2)
+        hidden = hidden + block.b_1
+    expected = bend(hidden) @ block.W_2 + (block.b_2 if bias else 0)
+    assert_near(block(x), expected)
+    assert (block.b_1 is None) == (not bias)
+
+
+def test_embedding_by_the_formula():
+    ids = ids_of(11, 2, 6)
+    learned = model_of(config_of())
+    assert_near(learned.embed(ids), learned.W_E[ids] + learned.W_P[:6])
+    fixed = model_of(config_of(positions="sinusoidal"))
+    assert_near(fixed.embed(ids), fixed.W_E[ids] + sinusoidal(6, WIDTH))
+    rotary = model_of(config_of(positions="rotary"))
+    assert torch.equal(rotary.embed(ids), rotary.W_E[ids])
+    normed = model_of(config_of(embed_norm=True, norm="post"))
+    x = normed.W_E[ids] + normed.W_P[:6]
+    x = x - x.mean(-1, keepdim=True)
+    standard = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    norm = normed.embed_norm
+    assert_near(normed.embed(ids), standard * norm.weight + norm.bias, atol=1e-4)
+
+
+# --- learning ---------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(config=configs, seed=st.integers(0, 99))
+def test_gradient_reaches_every_parameter(config, seed):
+    model, ids = model_of(config, seed), ids_of(seed, 4, 12)
+    weights = torch.randn(4, 12, D, generator=torch.Generator().manual_seed(seed))
+    (model(ids) * weights).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        if "b_K" not in name:  # adds the same to all scores of a row: the softmax does not see it
+            assert parameter.grad.abs().max() > 0, name
+        assert parameter.grad.isfinite().all(), name
+
+
+def test_dropout_only_in_training():
+    model, ids = model_of(config_of(dropout=0.5, d_ff=16)), ids_of(12, 2, 6)
+    assert torch.equal(model(ids), model(ids))
+    model.train()
+    torch.manual_seed(0)
+    assert not torch.equal(model(ids), model(ids))
+    still = model_of(config_of(dropout=0.0, d_ff=16)).train()
+    assert torch.equal(still(ids), still(ids))
+
+
+def test_dropout_hits_embeddings_and_what_each_block_writes():
+    model = model_of(config_of(dropout=1.0, norm="none", layers=1, d_ff=16)).train()
+    ids = ids_of(13, 1, 5)
+    assert (model.embed(ids) == 0).all()
+    x = torch.randn(1, 5, WIDTH)
+    assert torch.equal(model.blocks[0](x, None, False)[0], x)  # nothing is added to the stream
+
+
+def test_a_small_gpt_learns_a_pattern_by_heart():
+    """Twenty steps on one periodic text bring the loss from chance to well below."""
+    torch.manual_seed(0)
+    model = Transformer(config_of(d_ff=32, d_model=16, positions="learned"))
+    ids = torch.arange(13)[None].repeat(2, 1) % 5
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    losses = []
+    for _ in range(30):
+        loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] > 2
+    assert losses[-1] < 0.5
+
+
+# --- lengths and errors -----------------------------------------------------------------------
+
+
+@pytest.mark.claim(61)
+def test_learned_positions_end_and_say_so():
+    model = model_of(config_of(max_len=5))
+    assert model(ids_of(0, 1, 5)).shape == (1, 5, D)
+    for call in (model, model.hidden):
+        with pytest.raises(ValueError, match="6 tokens are more than the 5 positions"):
+            call(ids_of(0, 1, 6))
+    with pytest.raises(ValueError, match="6 tokens are more than the 5 positions"):
+        model.trace(ids_of(0, 6))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "none"])
+def test_other_positions_go_on(positions):
+    model = model_of(config_of(max_len=5, positions=positions))
+    long = ids_of(0, 1, 40)
+    assert model(long).isfinite().all()
+    assert_near(model(long)[:, :5], model(long[:, :5]))
+
+
+@pytest.mark.parametrize("name", ["norm", "positions", "combine", "activation"])
+def test_unknown_choice_lists_the_known(name):
+    with pytest.raises(ValueError, match=rf"{name} must be one of .*, got 'middle'"):
+        config_of(**{name: "middle"})
+
+
+def test_impossible_sizes():
+    with pytest.raises(ValueError, match="3 heads do not divide d_model 8"):
+        Transformer(config_of(heads=3))
+    assert Transformer(config_of(heads=3, d_k=2, d_v=5))(ids_of(0, 1, 4)).shape == (1, 4, D)
+    with pytest.raises(ValueError, match="at least one head"):
+        Transformer(config_of(heads=0))
+    with pytest.raises(ValueError, match="even"):
+        Transformer(config_of(positions="rotary", d_k=3))(ids_of(0, 1, 4))
+
+
+@pytest.mark.parametrize("wrong", [-1, D])
+def test_an_id_outside_the_vocabulary_is_an_error(wrong):
+    with pytest.raises(IndexError):
+        model_of(config_of())(torch.tensor([[1, wrong]]))
+
+
+def test_config_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        config_of().layers = 7
