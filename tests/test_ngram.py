@@ -94,6 +94,19 @@ def test_a_variant_is_what_a_new_fit_gives(stream, n, smoothing):
     assert torch.equal(stream, before)
 
 
+@settings(deadline=None)
+@given(streams.filter(lambda s: len(s) > 4), streams.filter(lambda s: len(s) > 4))
+def test_unseen_shares_by_hand(stream, other):
+    shares = CountModel(4, D).fit(stream).unseen(other)
+    for n, share in enumerate(shares, 1):
+        known = {tuple(stream[i : i + n].tolist()) for i in range(len(stream) - n + 1)}
+        asked = [tuple(other[i : i + n].tolist()) for i in range(len(other) - n + 1)]
+        assert share == pytest.approx(sum(gram not in known for gram in asked) / len(asked))
+    assert len(shares) == 4
+    assert shares == sorted(shares)
+    assert CountModel(4, D).fit(stream).unseen(stream) == [0, 0, 0, 0]
+
+
 def test_counts_learn_a_source_and_not_more_than_it_holds():
     """A second-order source of known entropy: n = 3 reaches it, n = 2 cannot."""
     generator = torch.Generator().manual_seed(0)
@@ -227,8 +240,8 @@ def test_held_out_loss_falls_with_n():
         name: evaluate(pretrained.load(name), held_out())
         for name in ("zero-layer", "ngram-3", "ngram-5")
     }
-    assert loss["zero-layer"] > loss["ngram-3"] + 0.2, loss
-    assert loss["ngram-3"] > loss["ngram-5"] + 0.03, loss
+    assert loss["zero-layer"] > loss["ngram-3"] + 0.1, loss
+    assert loss["ngram-3"] > loss["ngram-5"] + 0.01, loss
     assert loss["zero-layer"] < 5.5, loss  # and all of them have learned: unigrams give 6.8
 
 

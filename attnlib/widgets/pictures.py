@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from attnlib.plots import PALETTE, colours
+
 from .payload import Floats, Maps, visible
 
 # Sequential, lightness strictly monotone, so safe for every kind of colour vision.
 # 0 is the background: white on a light page, near black on a dark one.
-LIGHT = ("#ffffff", "#e0f1e4", "#b5e0d0", "#7fc8c6", "#4aa6bd", "#2b7fae", "#22568f", "#1d2f63")
+LIGHT = PALETTE
 DARK = ("#14171c", "#1f2a44", "#24436d", "#24648c", "#2b8899", "#55ad98", "#a2cf92", "#f4efa6")
 Names = Sequence[str]
 INK, LINE = "#1b1f24", "#22568f"
@@ -49,13 +51,6 @@ def draw(
         metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
         figure.savefig(target, format=kind, dpi=dpi, metadata=metadata, facecolor="white")
     return target.getvalue()
-
-
-def colours() -> Any:
-    """The light palette as a matplotlib colour map."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("attention", LIGHT)
 
 
 def top(weights: Floats, scale: str) -> float:
