@@ -171,11 +171,14 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"combine is 'concat' or 'add', got {combine!r}")
         if heads < 1:
             raise ValueError(f"a layer needs at least one head, got {heads}")
-        if d_model % heads and combine == "concat" and (d_k is None or d_v is None):
+        if d_model % heads and (d_k is None or (d_v is None and combine == "concat")):
             raise ValueError(f"{heads} heads do not divide d_model {d_model}: give d_k and d_v")
-        d_k = d_k or d_model // heads
-        d_v = d_v or (d_model // heads if combine == "concat" else d_model)
-        d_source = d_source or d_model
+        d_k = d_model // heads if d_k is None else d_k
+        if d_v is None:
+            d_v = d_model // heads if combine == "concat" else d_model
+        if min(d_k, d_v) < 1:
+            raise ValueError(f"d_k and d_v must be at least 1, got {d_k} and {d_v}")
+        d_source = d_model if d_source is None else d_source
         self.combine = combine
         self.W_Q = nn.Parameter(torch.empty(heads, d_model, d_k))
         self.W_K = nn.Parameter(torch.empty(heads, d_source, d_k))

@@ -50,7 +50,7 @@ view
 def missing(what: str) -> None:
     """Skip with a reason at home; on the test machine of the project a missing browser fails."""
     if os.environ.get("ATTNLIB_BROWSER") == "required":
-        pytest.fail(f"{what} is missing, and ATTNLIB_BROWSER=required does not allow to skip browser tests")
+        pytest.fail(f"{what} is missing, and ATTNLIB_BROWSER=required does not allow to skip")
     pytest.skip(f"{what} is missing: the browser tests need Chromium and Playwright for Python")
 
 
@@ -301,7 +301,7 @@ def wait_for(address: str, server: "subprocess.Popen[bytes]", log: Path) -> None
 
 
 def run_in_lab(page: Any, address: str, name: str) -> Any:
-    """Open a notebook, run all its cells, and give the last attention view."""
+    """Open a notebook, run all its cells, and give the last view with a layer slider."""
     page.goto(address % name)
     page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
     page.wait_for_function(
@@ -310,8 +310,9 @@ def run_in_lab(page: Any, address: str, name: str) -> Any:
         timeout=60_000,
     )
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    view = page.locator(".attn", has=page.locator(".attn-stage")).last
-    view.wait_for(state="attached", timeout=60_000)
+    views = page.locator(".attn", has=page.locator(".attn-stage"))
+    view = views.filter(has_text="layer").last
+    view.wait_for(state="attached", timeout=120_000)
     view.scroll_into_view_if_needed()
     view.locator(".attn-read q").first.wait_for()
     return view
