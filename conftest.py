@@ -6,6 +6,8 @@ import importlib.util
 import os
 from pathlib import Path
 
+import hypothesis
+
 OFFLINE = Path(__file__).parent / "tests" / "offline"
 
 
@@ -21,5 +23,8 @@ def cut_network() -> None:
 
 
 cut_network()
+# The same examples at every run and on every machine: a test that passed stays passed.
+hypothesis.settings.register_profile("course", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("course")
 if "PYTEST_XDIST_WORKER" in os.environ:  # two workers on two cores: a thread each
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -127,7 +127,7 @@ class CountModel:
         """Places on a level of the children `token` of `parent`; −1 where never seen."""
         keys, wanted = self.keys[level], parent * self.vocab_size + token
         place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
-        return torch.where((keys[place] == wanted) & (parent >= 0), place, -1)
+        return torch.where(keys[place] == wanted, place, -1)  # no key is negative: −1 stays −1
 
 
 def _check_ids(ids: Tensor, vocab_size: int) -> None:

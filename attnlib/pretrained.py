@@ -88,7 +88,13 @@ def save(name: str, thing: nn.Module | BPE, about: dict[str, Any], folder: Path 
 
     Returns:
         path of the card.
+
+    Raises:
+        ValueError: if `load` could not build such a model.
     """
+    kind = type(thing).__name__
+    if kind not in {"BPE", *KINDS}:
+        raise ValueError(f"a checkpoint is a BPE or one of {sorted(KINDS)}, got {kind}")
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(thing, BPE):
         path = folder / f"{name}.bpe"
@@ -99,7 +105,7 @@ def save(name: str, thing: nn.Module | BPE, about: dict[str, Any], folder: Path 
         path.write_bytes(to_bytes(half))  # `save_file` makes files that only their owner may read
     facts = {
         "name": name,
-        "kind": type(thing).__name__,
+        "kind": kind,
         "file": path.name,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
     }

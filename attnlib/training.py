@@ -22,12 +22,13 @@ Batch = Any  # whatever `batch(step)` gives and `loss(model, batch)` takes
 
 @dataclass
 class History:
-    """What happened during a run: the loss of every step, tokens seen, seconds, how it ended."""
+    """What happened during a run: loss of every step, tokens, seconds, how it ended, settings."""
 
     losses: list[float] = field(default_factory=list)
     tokens: int = 0
     seconds: float = 0.0
     interrupted: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
@@ -77,7 +78,8 @@ def fit(
         as the last finished step left it.
 
     Raises:
-        ValueError: if the schedule is unknown or there is no step to make.
+        ValueError: if the schedule is unknown, there is no step to make, or the run to go on
+            with had other settings.
         FloatingPointError: if the loss is no longer finite.
     """
     if schedule not in ("cosine", "constant"):
@@ -85,7 +87,9 @@ def fit(
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
-    history = _load_state(resume, model, optimizer)
+    settings = {"steps": steps, "lr": lr, "warmup": warmup, "schedule": schedule}
+    settings |= {"clip": clip, "weight_decay": weight_decay, "seed": seed}
+    history = _load_state(resume, model, optimizer, settings)
     model.train()
     start, saved, before = time.monotonic(), time.monotonic(), history.seconds
     silent = {} if progress else {"disable": True}  # unless told, tqdm asks TQDM_DISABLE
@@ -169,10 +173,21 @@ def _save_state(
     part.replace(path)
 
 
-def _load_state(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer) -> History:
+def _load_state(
+    path: Path | None,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    settings: dict[str, Any],
+) -> History:
     if path is None or not path.exists():
-        return History()
+        return History(settings=settings)
     state = torch.load(path, weights_only=True)
+    before = state["history"]["settings"]
+    if before != settings:
+        raise ValueError(
+            f"{path.name} is the state of a run with {before}, not {settings}: go on with the same "
+            "settings, or delete the file to start anew"
+        )
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     return History(**state["history"])

@@ -289,3 +289,9 @@ def test_shipped_checkpoints_are_small_together():
     files = [pretrained.FOLDER / pretrained.card(name)["file"] for name in pretrained.names()]
     assert "reviews-bpe" in pretrained.names()
     assert sum(path.stat().st_size for path in files) <= 25_000_000
+
+
+def test_save_refuses_what_load_could_not_build(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="got Linear"):
+        pretrained.save("line", torch.nn.Linear(2, 2), {}, tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -502,3 +502,14 @@ def test_a_child_finds_the_network_cut() -> None:
     code = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "the tests run with the network cut" in done.stderr
+
+
+def test_the_readme_tells_the_losses_of_the_cards() -> None:
+    from attnlib.recipes import LANGUAGE_MODELS
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in LANGUAGE_MODELS:
+        loss = json.loads((LIBRARY / "checkpoints" / f"{name}.json").read_text())["loss"]
+        both = f"{loss['nats_per_token']:.3f} | {loss['bits_per_byte']:.3f}"
+        told = rf"^\| `{name}` \|.*\| {re.escape(both)} \|$"
+        assert re.search(told, readme, re.M), f"{name}: the card says {loss}"

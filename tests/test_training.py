@@ -245,6 +245,23 @@ def test_same_seed_same_run_other_seed_other_dropout():
     assert plain[0] == plain[1]  # nothing else is drawn
 
 
+def test_every_step_draws_its_own_bits():
+    """Or dropout would silence the same units from the first step to the last."""
+
+    def draws(seed):
+        drawn = []
+
+        def loss(model, batch):
+            drawn.append(torch.rand(()).item())
+            return model.x.sum()
+
+        fit(Point(), lambda step: step, loss, steps=6, seed=seed, progress=False)
+        return drawn
+
+    assert draws(1) == draws(1)
+    assert len({*draws(1), *draws(2)}) == 12
+
+
 def test_model_is_trained_in_training_mode_and_left_in_evaluation_mode():
     modes = []
     model = gpt().eval()
@@ -422,6 +439,15 @@ def test_a_stop_while_writing_keeps_the_last_good_state(monkeypatch, tmp_path):
     monkeypatch.setattr(torch, "save", half)
     with pytest.raises(OSError, match="no space"):
         train(gpt(), loss=interrupted_at(1), resume=state)
+    assert state.read_bytes() == good
+
+
+def test_a_run_does_not_go_on_with_other_settings(tmp_path):
+    state = tmp_path / "run.state"
+    train(gpt(), loss=interrupted_at(2), resume=state)
+    good = state.read_bytes()
+    with pytest.raises(ValueError, match=r"run\.state is the state of a run with .*delete the file"):
+        train(gpt(), lr=0.5, resume=state)
     assert state.read_bytes() == good
 
 
