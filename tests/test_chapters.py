@@ -17,6 +17,7 @@ For authors, what the rules in tests/chapter_rules.py ask of chapters/NN_name.ip
 - Nothing that ties the chapter to a machine: no path hacks, %pip, fetching, absolute paths,
   memory addresses, widget ids, timing metadata, stderr. `make chapters` executes and cleans.
 """
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -288,3 +289,29 @@ def test_cleaning_drops_progress_bars_and_joins_streams() -> None:
     assert stream.text == "one\ntwo\n"
     assert "image/png" in picture.data
     assert len(notebook.cells[2].outputs) == 4, "the argument is left as it was"
+
+
+def test_formulas_become_mathml_and_code_stays() -> None:
+    notebook = sample()
+    notebook.cells[1].source = "Root $\\sqrt{d_k}$, `a$b$`, and\n$$\\sum_t A_{s,t}$$\n```\n$x$\n```"
+    told = tools.with_mathml(notebook).cells[1].source
+    assert told.count("<math ") == 2
+    assert "<msqrt>" in told
+    assert 'display="block"' in told
+    assert "`a$b$`" in told
+    assert "$x$" in told
+    assert "\\sqrt" not in told
+
+
+@pytest.mark.slow
+def test_a_page_asks_no_host_for_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = sample()
+    notebook.cells[2].source = "print(6 * 7)"
+    notebook.cells[3].source += " $x^2$"
+    nbformat.write(notebook, tmp_path / "02_sample.ipynb")
+    monkeypatch.setenv("ATTNLIB_STATIC", "")  # `pages` sets these two; the fixture takes them back
+    monkeypatch.setenv("TQDM_DISABLE", "")
+    assert tools.pages([tmp_path / "02_sample.ipynb"], tmp_path / "pages") == 0
+    html = (tmp_path / "pages" / "02_sample.html").read_text(encoding="utf-8")
+    assert "<msup>" in html
+    assert re.findall(r"""(?:src|href)=["']https?://[^"']*""", html) == []

@@ -141,14 +141,14 @@ def draw_heads(
 
 
 def small(png: bytes, limit: int = SMALL) -> bytes:
-    """The same PNG in at most `limit` bytes: 64 colours, and smaller where that is not enough."""
+    """The same PNG in at most `limit` bytes: 256 colours, and smaller where that is not enough."""
     from PIL import Image
 
     whole = Image.open(io.BytesIO(png)).convert("RGB")
     for share in (1.0, 0.75, 0.55, 0.4, 0.25):
         size = (int(whole.width * share), int(whole.height * share))
         target = io.BytesIO()
-        whole.resize(size, Image.Resampling.BOX).quantize(64).save(target, "PNG", optimize=True)
+        whole.resize(size, Image.Resampling.BOX).quantize(256).save(target, "PNG", optimize=True)
         if len(target.getvalue()) <= limit:
             break
     return target.getvalue()
