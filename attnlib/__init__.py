@@ -4,7 +4,7 @@ Chapters build an idea from nothing; `attnlib` keeps the finished version. Its m
 floors, and an import only ever goes down:
 
 - show: `plots`, `widgets`
-- use: `training`, `pretrained`
+- use: `training`, `recipes`, `pretrained`
 - models: `ngram`, `recurrent`, `seq2seq`, `transformer`
 - ground: `attention`, `positions`, `bpe`, `data`, `trace`
 
@@ -12,8 +12,8 @@ One record flows through the house, the `Trace`: tokens, attention weights and, 
 logits, values and the residual stream.
 """
 
-from attnlib.attention import MultiHeadAttention, additive_attention, attention, causal_mask
+from attnlib.attention import MultiHeadAttention
 from attnlib.trace import Trace
 
 __version__ = "0.1.0"
-__all__ = ["MultiHeadAttention", "Trace", "additive_attention", "attention", "causal_mask"]
+__all__ = ["MultiHeadAttention", "Trace"]

@@ -214,6 +214,21 @@ def test_words_and_colour_scale_switch(saved: Any) -> None:
     assert "7 destinations" in canvas.get_attribute("aria-label")
 
 
+def test_a_view_that_was_hidden_while_the_theme_changed_keeps_its_size(saved: Any) -> None:
+    _, canvas, _ = parts(saved)
+    width = "node => node.clientWidth"
+    before = canvas.evaluate(width)
+    saved.evaluate("""async () => {
+        const parent = document.querySelector(".attn").parentElement;
+        parent.style.display = "none";
+        document.body.classList.toggle("another-theme");
+        await Promise.resolve();  // here the view hears of the theme, and has no place on the page
+        parent.style.display = "";
+    }""")
+    saved.wait_for_timeout(300)
+    assert canvas.evaluate(width) == before
+
+
 @pytest.mark.parametrize("mode", ["map", "links", "heads"])
 def test_downloads(saved: Any, tmp_path: Path, mode: str) -> None:
     saved.click(f"[data-value={mode}]")

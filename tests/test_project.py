@@ -1,6 +1,7 @@
 """The project around the code: packaging, locks, floors, style, and the set-up's messages."""
 import ast
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -513,3 +514,12 @@ def test_the_readme_tells_the_losses_of_the_cards() -> None:
         both = f"{loss['nats_per_token']:.3f} | {loss['bits_per_byte']:.3f}"
         told = rf"^\| `{name}` \|.*\| {re.escape(both)} \|$"
         assert re.search(told, readme, re.M), f"{name}: the card says {loss}"
+
+
+def test_a_room_is_not_hidden_by_a_function_of_its_name() -> None:
+    import attnlib
+
+    for name in library_sources():
+        module = importlib.import_module(f"attnlib.{name}")
+        if name.count(".") == 0:
+            assert getattr(attnlib, name) is module, f"attnlib.{name} is not the module"

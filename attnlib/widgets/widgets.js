@@ -38,7 +38,14 @@ function makeRoot(model, el, label, restyle) {
   const root = make("div", { class: "attn", role: "group", "aria-label": label,
     "data-lm-suppress-shortcuts": "true", "data-prevent-swipe": "" });
   for (const name of ["keydown", "keyup", "keypress"]) root.addEventListener(name, (e) => e.stopPropagation());
+  let width = -1, again = 0;
   const style = () => {
+    width = root.clientWidth;
+    if (!width) { // not on the page, perhaps for a moment only: a theme that changes, a cell out of sight
+      cancelAnimationFrame(again);
+      again = requestAnimationFrame(() => { if (root.clientWidth) style(); });
+      return;
+    }
     const ink = getComputedStyle(el.isConnected ? el : document.body).color.match(/[\d.]+/g) ?? [0, 0, 0];
     root.classList.toggle("attn-dark", 0.2126 * ink[0] + 0.7152 * ink[1] + 0.0722 * ink[2] > 128);
     root.style.fontSize = `${model.get("font")}px`;
@@ -50,10 +57,9 @@ function makeRoot(model, el, label, restyle) {
   const watch = new MutationObserver(style);
   for (const node of [document.documentElement, document.body])
     watch.observe(node, { attributes: true, attributeFilter: ["class", "data-theme", "data-jp-theme-light"] });
-  let width = -1;
-  const size = new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; style(); } });
+  const size = new ResizeObserver(() => { if (root.clientWidth !== width) style(); });
   size.observe(root);
-  const stop = () => { query.removeEventListener("change", style); watch.disconnect(); size.disconnect(); };
+  const stop = () => { cancelAnimationFrame(again); query.removeEventListener("change", style); watch.disconnect(); size.disconnect(); };
   return { root, style, stop };
 }
 
