@@ -5,6 +5,7 @@ come from torch; none of them calls the code under test.
 """
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -637,3 +638,16 @@ def test_the_printed_W_QK_transposed_gives_other_scores():
     transposed = x[0] @ module.W_QK[0].T @ x[0].T
     close(transposed, scores.T)  # who asks and who answers have changed places
     assert (transposed - scores).abs().max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "complaint"),
+    [
+        ({"heads": 2, "d_k": 0}, "at least 1, got 0 and 4"),
+        ({"heads": 2, "d_v": 0}, "at least 1, got 4 and 0"),
+        ({"heads": 9, "combine": "add"}, "9 heads do not divide d_model 8"),
+    ],
+)
+def test_a_head_without_width_is_refused(sizes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        MultiHeadAttention(8, **sizes)
