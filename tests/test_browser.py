@@ -254,18 +254,21 @@ def test_frames_page(page: Any, tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- a notebook exported by nbconvert
-def test_exported_notebook_is_live_without_kernel_or_network(page: Any, tmp_path: Path) -> None:
-    code = SMALL_CELL.replace("200", "20")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    nbformat.write(notebook, tmp_path / "tiny.ipynb")
-    subprocess.run(
-        [sys.executable, "-m", "nbconvert", "--execute", "--to", "html", "tiny.ipynb"],
-        cwd=tmp_path, env=environment(tmp_path) | {"ATTNLIB_STATIC": "1"}, check=True,
-        capture_output=True, timeout=120,
-    )  # fmt: skip
-    page.goto((tmp_path / "tiny.html").as_uri(), wait_until="domcontentloaded")
-    page.wait_for_selector(".attn-read q")
-    check_sliders_move_pixels(page.locator(".attn"))
+@pytest.mark.claim(48)
+def test_exported_chapter_04_is_live_without_kernel_or_network(page: Any, tmp_path: Path) -> None:
+    export = (
+        "import sys; from pathlib import Path; from chapter_tools import pages;"
+        "sys.exit(pages([Path(sys.argv[1])], Path(sys.argv[2])))"
+    )
+    command = [sys.executable, "-c", export, str(CHAPTER), str(tmp_path)]
+    subprocess.run(command, cwd=ROOT / "tests", env=environment(tmp_path), check=True, timeout=180)
+    page.goto((tmp_path / f"{CHAPTER.stem}.html").as_uri())
+    view = page.locator(".attn", has=page.locator(".attn-stage")).filter(has_text="layer").last
+    view.scroll_into_view_if_needed()
+    view.locator(".attn-read q").first.wait_for()
+    check_sliders_move_pixels(view)
+    assert page.locator("math").count() > 20
+    assert page.asked == []
 
 
 # ---------------------------------------------------------------- JupyterLab
