@@ -3,10 +3,12 @@
 Chapters build an idea from nothing; `attnlib` keeps the finished version. Its modules stand on
 floors, and an import only ever goes down:
 
-- show: `plots`, `widgets`
-- use: `training`, `recipes`, `pretrained`
-- models: `ngram`, `recurrent`, `seq2seq`, `transformer`
-- ground: `attention`, `positions`, `bpe`, `data`, `trace`
+- show: `plots`, `widgets`, `check` (what an exercise says about an answer)
+- explain: `saliency`, `faithfulness`, `adversary`, `aggregation`, `debate`
+- use: `training`, `recipes`, `histogram_recipes`, `classifier_recipes`, `layouts`, `pretrained`,
+  `decoding`, `classify`
+- models: `ngram`, `recurrent`, `seq2seq`, `transformer`, `histogram`, `classifiers`
+- ground: `attention`, `positions`, `bpe_merges`, `bpe`, `data`, `words`, `dyck`, `trace`
 
 One record flows through the house, the `Trace`: tokens, attention weights and, on request,
 logits, values and the residual stream.

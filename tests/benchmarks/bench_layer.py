@@ -24,7 +24,7 @@ BATCH, LENGTH, WIDTH, HEADS, HIDDEN, VOCABULARY = 32, 128, 128, 4, 512, 4096
 Pair = tuple[Callable[[], Any], Callable[[], Any]]
 
 
-def compare(name: str, pair: Pair, repetitions: int) -> float:
+def compare(name: str, pair: Pair, repetitions: int, reference: str = "torch") -> float:
     """Run ours and theirs by turns, print one line, return the ratio of the medians."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for work in pair:
@@ -35,7 +35,8 @@ def compare(name: str, pair: Pair, repetitions: int) -> float:
             work()
             times.append(time.perf_counter() - start)
     ours, theirs = (1e3 * median(times) for times in seconds)
-    print(f"{name:<44} ours {ours:7.1f} ms   torch {theirs:7.1f} ms   ratio {ours / theirs:.2f}x")
+    times = f"ours {ours:7.1f} ms   {reference} {theirs:7.1f} ms"
+    print(f"{name:<44} {times}   ratio {ours / theirs:.2f}x")
     return ours / theirs
 
 

@@ -1,0 +1,117 @@
+"""How fast does our GPT train and write, against GPT-2 of `transformers`, on the same weights?
+
+    python tests/benchmarks/bench_gpt.py
+
+Four layers, four heads, d_model 128, vocabulary 4,096. Both sides take turns, so that a machine
+that slows down slows both. Shown are medians and their ratio.
+"""
+
+import argparse
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from bench_layer import Pair, compare
+from torch import Tensor, nn
+
+from attnlib.decoding import generate, greedy
+from attnlib.layouts import to_gpt2
+from attnlib.recipes import GPT
+from attnlib.training import next_token_loss
+from attnlib.transformer import Transformer, TransformerConfig
+
+BATCH, LENGTH, WIDTH, VOCABULARY, NEW = 32, 128, 128, 4096, 120
+
+
+def both() -> tuple[Transformer, nn.Module]:
+    """Our model, and theirs with our weights."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = TransformerConfig(VOCABULARY, WIDTH, max_len=LENGTH, **GPT)
+    ours = Transformer(config)
+    theirs = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=VOCABULARY,
+            n_positions=LENGTH,
+            n_embd=WIDTH,
+            n_layer=config.layers,
+            n_head=config.heads,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=VOCABULARY - 1,
+            eos_token_id=None,
+        )
+    )
+    theirs.transformer.load_state_dict(to_gpt2(ours))
+    return ours, theirs
+
+
+def training_steps(dtype: torch.dtype) -> Pair:
+    """Loss, gradient, clipping and AdamW step; `dtype` is that of our products with W_U."""
+    ours, theirs = both()
+    window = torch.randint(VOCABULARY, (BATCH, LENGTH + 1))
+
+    def their_loss() -> Tensor:
+        ids = window[:, :-1]
+        logits = theirs(ids).logits
+        return nn.functional.cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
+
+    torch.testing.assert_close(next_token_loss(ours, window), their_loss(), atol=1e-4, rtol=1e-4)
+    return (
+        step_of(ours, lambda: next_token_loss(ours, window, dtype)),
+        step_of(theirs, their_loss),
+    )
+
+
+def step_of(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
+    """One step of training."""
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def decoders(sample: bool) -> Pair:
+    """120 tokens after one, with cached keys and values: greedy, or sampled from a nucleus."""
+    ours, theirs = (model.eval() for model in both())
+    prompt = torch.tensor([17])
+
+    def run_ours() -> Any:
+        return generate(ours, prompt, NEW, top_p=0.9) if sample else greedy(ours, prompt, NEW)
+
+    def run_theirs() -> Tensor:
+        settings = {"do_sample": True, "top_p": 0.9, "top_k": 0} if sample else {"do_sample": False}
+        text: Tensor = theirs.generate(
+            prompt[None], max_new_tokens=NEW, pad_token_id=0, **settings
+        )[0]
+        return text
+
+    if not sample:
+        assert torch.equal(run_ours(), run_theirs())
+    return run_ours, run_theirs
+
+
+def main() -> None:
+    """Print one line per comparison."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=20)
+    n = parser.parse_args().repetitions
+    warnings.filterwarnings("ignore", module="transformers")
+    torch.manual_seed(0)
+    print(f"batch {BATCH} x {LENGTH}, 4 layers, 4 heads, d_model {WIDTH}, D {VOCABULARY}")
+    compare("training step, float32", training_steps(torch.float32), n, "transformers")
+    compare("training step, bfloat16 logits", training_steps(torch.bfloat16), n, "transformers")
+    for name, sample in (("greedy", False), ("nucleus", True)):
+        ratio = compare(f"{NEW} cached tokens, {name}", decoders(sample), n, "transformers")
+        print(f"{'':<44} tokens/s, ours over theirs: {1 / ratio:.2f}x")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,425 @@
+"""Decoding against exhaustive search, χ² tests and the samplers of `transformers`."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from attnlib import pretrained
+from attnlib.decoding import beam_search, beam_steps, generate, greedy, next_distribution
+from attnlib.ngram import NeuralNgram, ZeroLayer
+from attnlib.recurrent import Elman
+from attnlib.transformer import Cache, Transformer, TransformerConfig
+
+POSITIONS = ("learned", "sinusoidal", "rotary", "none")
+
+
+def tiny(seed=0, vocabulary=11, max_len=16, **settings):
+    """A small transformer with sharp predictions, so that an error moves the argmax."""
+    torch.manual_seed(seed)
+    settings = {"layers": 2, "heads": 2, "d_ff": 16, "bias": True, **settings}
+    model = Transformer(TransformerConfig(vocabulary, d_model=8, max_len=max_len, **settings))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.5 * torch.randn_like(parameter))
+    return model.eval()
+
+
+def language_models():
+    torch.manual_seed(1)
+    return {
+        "zero-layer": ZeroLayer(11, 4),
+        "ngram": NeuralNgram(11, 3, 4, 8),
+        "elman": Elman(11, 4, 8),
+        "transformer": tiny(),
+    }
+
+
+def even(vocabulary):
+    """A model of pairs whose distributions have several likely tokens."""
+    torch.manual_seed(2)
+    model = ZeroLayer(vocabulary, 4)
+    with torch.no_grad():
+        model.W_E.normal_()
+        model.W_U.normal_(std=0.3)
+    return model
+
+
+def ids(*numbers):
+    return torch.tensor(numbers)
+
+
+def log_probability(model, text, start):
+    """Of a text given its first `start` tokens, from one uncached pass."""
+    with torch.no_grad():
+        log_p = model(text[None])[0].double().log_softmax(-1)
+    return float(log_p[range(start - 1, len(text) - 1), text[start:]].sum())
+
+
+# --- the distribution -------------------------------------------------------------------------
+
+logits_of = st.lists(st.floats(-20, 20, width=32), min_size=2, max_size=30, unique=True)
+
+
+@given(logits_of, st.floats(0.1, 5), st.integers(1, 30), st.floats(0.05, 1))
+def test_same_distribution_as_transformers(logits, temperature, top_k, top_p):
+    from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+    top_k = min(top_k, len(logits))
+    scores = torch.tensor([logits], dtype=torch.float64)
+    for cut in (
+        TemperatureLogitsWarper(temperature),
+        TopKLogitsWarper(top_k),
+        TopPLogitsWarper(top_p),
+    ):
+        scores = cut(None, scores)
+    ours = next_distribution(torch.tensor([logits], dtype=torch.float64), temperature, top_k, top_p)
+    cumulative = ours[0].sort(descending=True).values.cumsum(0)
+    if (cumulative - top_p).abs().min() > 1e-6:  # on the edge, rounding decides either way
+        torch.testing.assert_close(ours, scores.softmax(-1), atol=1e-9, rtol=1e-6)
+
+
+@pytest.mark.claim(20)
+@given(logits_of, st.integers(1, 30))
+def test_top_k_leaves_k_tokens(logits, k):
+    k = min(k, len(logits))
+    logits = torch.tensor(logits, dtype=torch.float64)
+    p = next_distribution(logits, top_k=k)
+    kept = set(logits.argsort(descending=True)[:k].tolist())
+    assert all(p[token] == 0 for token in range(len(logits)) if token not in kept)
+    torch.testing.assert_close(p.sum(), torch.ones((), dtype=torch.float64))
+    whole = logits.softmax(-1)
+    torch.testing.assert_close(p, torch.where(p > 0, whole / whole[list(kept)].sum(), 0.0))
+
+
+def test_top_k_leaves_k_tokens_also_among_equals():
+    p = next_distribution(torch.zeros(6), top_k=2)
+    assert p.tolist() == [0.5, 0.5, 0, 0, 0, 0]  # the smaller ids
+
+
+@pytest.mark.claim(21)
+def test_temperature_between_argmax_and_uniform():
+    logits = torch.tensor([1.0, 3.0, 2.0, -4.0])
+    cold, hot = (next_distribution(logits, t) for t in (1e-3, 1e6))
+    assert torch.equal(cold, torch.tensor([0.0, 1.0, 0.0, 0.0]))
+    torch.testing.assert_close(hot, torch.full((4,), 0.25), atol=1e-5, rtol=0)
+    torch.testing.assert_close(next_distribution(logits, 2.0), (logits / 2).softmax(-1))
+    entropy = [-torch.special.xlogy(p, p).sum() for p in
+               (next_distribution(logits, t) for t in (0.2, 0.5, 1.0, 2.0, 5.0))]  # fmt: skip
+    assert entropy == sorted(entropy)
+
+
+def test_no_temperature_overflows():
+    p = next_distribution(torch.tensor([1e4, 9e3, -1e4]), temperature=1e-30)
+    assert p.tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.claim(22)
+@given(st.lists(st.floats(-5, 5, width=32), min_size=2, max_size=8), st.floats(0.05, 0.99))
+def test_nucleus_is_the_smallest_set_that_reaches_the_mass(logits, top_p):
+    p = torch.tensor(logits, dtype=torch.float64).softmax(-1)
+    kept = next_distribution(torch.tensor(logits, dtype=torch.float64), top_p=top_p) > 0
+    assert p[kept].sum() >= top_p - 1e-9
+    for size in range(int(kept.sum())):  # no smaller set does, whichever tokens it takes
+        best = max(p[list(chosen)].sum() for chosen in itertools.combinations(range(len(p)), size))
+        assert best < top_p + 1e-9
+
+
+def test_whole_nucleus_keeps_every_token():
+    logits = torch.linspace(0, -30, 1_000)
+    assert (next_distribution(logits, top_p=1.0) > 0).all()
+
+
+def test_many_distributions_at_once_as_one_by_one():
+    torch.manual_seed(0)
+    logits = torch.randn(2, 3, 9)
+    whole = next_distribution(logits, 0.7, 5, 0.8)
+    for i, j in itertools.product(range(2), range(3)):
+        torch.testing.assert_close(whole[i, j], next_distribution(logits[i, j], 0.7, 5, 0.8))
+
+
+# --- sampling ---------------------------------------------------------------------------------
+
+
+@pytest.mark.claim(19)
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 4}, {"top_p": 0.8}])
+def test_samples_follow_the_distribution(settings):
+    """χ² of 4,000 first tokens; each prompt draws from a generator of its own."""
+    model = even(8)
+    with torch.no_grad():
+        expected = next_distribution(model(ids(3)[None])[0, -1], **settings)
+    texts = generate(model, [ids(3)] * 4_000, 1, seed=11, **settings)
+    counts = torch.bincount(torch.stack(texts)[:, 1], minlength=8).double()
+    possible = expected > 0
+    assert counts[~possible].sum() == 0
+    assert possible.sum() > 2
+    expected = expected.double() / expected.double().sum()
+    assert chisquare(counts[possible], 4_000 * expected[possible]).pvalue > 1e-3
+
+
+@pytest.mark.claim(19)
+def test_tokens_of_one_text_follow_the_distribution():
+    """The same, along one long text: what comes after each 3 in it."""
+    model = even(5)
+    text = generate(model, ids(3), 6_000, seed=5)
+    after = text[1:][text[:-1] == 3]
+    with torch.no_grad():
+        expected = model(ids(3)[None])[0, -1].double().softmax(-1)
+    counts = torch.bincount(after, minlength=5).double()
+    assert len(after) > 500
+    assert chisquare(counts, len(after) * expected).pvalue > 1e-3
+
+
+@pytest.mark.claim(19)
+def test_greedy_takes_the_argmax():
+    model, text = tiny(), ids(1, 2)
+    found = greedy(model, text, 8)
+    for length in range(2, 10):
+        with torch.no_grad():
+            assert found[length] == model(found[None, :length])[0, -1].argmax()
+
+
+@pytest.mark.claim(21)
+def test_cold_sampling_is_greedy():
+    model = tiny()
+    assert torch.equal(generate(model, ids(1), 10, temperature=1e-6), greedy(model, ids(1), 10))
+    assert torch.equal(generate(model, ids(1), 10, top_k=1), greedy(model, ids(1), 10))
+
+
+def test_one_seed_one_text():
+    model = tiny()
+    first = generate(model, ids(1), 12, seed=7)
+    assert torch.equal(first, generate(model, ids(1), 12, seed=7))
+    assert any(not torch.equal(first, generate(model, ids(1), 12, seed=s)) for s in range(8, 11))
+    before = torch.get_rng_state()
+    unseeded = [tuple(generate(model, ids(1), 12).tolist()) for _ in range(5)]
+    assert len(set(unseeded)) > 1
+    assert torch.equal(torch.get_rng_state(), before)  # the reader's own generator is left alone
+
+
+@pytest.mark.parametrize("name", language_models())
+def test_prompts_together_as_alone(name):
+    model = language_models()[name]
+    prompts = [ids(1, 2, 3, 4), ids(5), ids(6, 7)]
+    together = generate(model, prompts, 9, seed=3, stop=0)
+    for i, (prompt, text) in enumerate(zip(prompts, together, strict=True)):
+        assert torch.equal(text, generate(model, prompt, 9, seed=3 + i, stop=0))
+        assert torch.equal(text[: len(prompt)], prompt)
+    for prompt, text in zip(prompts, greedy(model, prompts, 9), strict=True):
+        assert torch.equal(text, greedy(model, prompt, 9))
+        assert len(text) == len(prompt) + 9
+
+
+def test_stops_at_the_end_of_text():
+    model = tiny()
+    whole = greedy(model, ids(1), 12)
+    stop = int(whole[5])
+    first = 1 + whole[1:].tolist().index(stop)
+    assert torch.equal(greedy(model, ids(1), 12, stop=stop), whole[: first + 1])
+    started = greedy(model, ids(stop), 3, stop=stop)  # a prompt may begin with it
+    assert len(started) > 1
+
+
+def test_nothing_to_do():
+    assert generate(tiny(), ids(3, 1), 0).tolist() == [3, 1]
+    assert beam_search(tiny(), ids(3, 1), 0, 2)[0].ids.tolist() == [3, 1]
+
+
+def test_dropout_is_off_and_the_mode_is_kept():
+    model = tiny(dropout=0.9)
+    expected = greedy(model, ids(1), 8)
+    model.train()
+    assert torch.equal(greedy(model, ids(1), 8), expected)
+    assert model.training
+    beam_search(model, ids(1), 3, 2)
+    assert model.training
+
+
+# --- the cache --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@given(cuts=st.lists(st.integers(1, 5), min_size=1, max_size=4), batch=st.integers(1, 3))
+def test_a_text_read_in_pieces_as_in_one(positions, cuts, batch):
+    model = tiny(positions=positions, max_len=20)
+    text = torch.randint(11, (batch, sum(cuts)), generator=torch.Generator().manual_seed(1))
+    cache = Cache(model.config.layers)
+    with torch.no_grad():
+        parts = [model(part, cache=cache) for part in text.split(cuts, 1)]
+        torch.testing.assert_close(torch.cat(parts, 1), model(text), atol=1e-4, rtol=1e-4)
+    assert (cache.length, cache.batch) == (sum(cuts), batch)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_cached_decoding_is_uncached_decoding(positions):
+    """Token for token, also past the longest input of the model."""
+    model = tiny(positions=positions, max_len=10)
+    prompts = [ids(1, 2, 3), ids(4), torch.arange(11)]
+    for text, slow in zip(
+        greedy(model, prompts, 14), greedy(model, prompts, 14, cached=False), strict=True
+    ):
+        assert torch.equal(text, slow)
+    for text, slow in zip(
+        generate(model, prompts, 14, 0.8, 8, 0.9, seed=2),
+        generate(model, prompts, 14, 0.8, 8, 0.9, seed=2, cached=False),
+        strict=True,
+    ):
+        assert torch.equal(text, slow)
+
+
+def test_a_full_context_slides():
+    model = tiny(max_len=6)
+    text = greedy(model, ids(1, 2), 12)
+    for length in range(2, 14):
+        seen = text[max(0, length - 6) : length]
+        with torch.no_grad():
+            assert text[length] == model(seen[None])[0, -1].argmax()
+
+
+def test_every_token_is_read_once(monkeypatch):
+    model, read = tiny(), []
+    real = model.hidden
+    monkeypatch.setattr(
+        model, "hidden", lambda new, **kept: (read.append(tuple(new.shape)), real(new, **kept))[1]
+    )
+    greedy(model, ids(1, 2, 3), 5)
+    assert read == [(1, 3), (1, 1), (1, 1), (1, 1), (1, 1)]
+    read.clear()
+    greedy(model, ids(1, 2, 3), 3, cached=False)
+    assert read == [(1, 3), (1, 4), (1, 5)]
+
+
+def test_rows_of_a_cache_can_be_chosen():
+    model = tiny()
+    cache, text = Cache(2), torch.tensor([[1, 2], [3, 4], [5, 6]])
+    with torch.no_grad():
+        model(text, cache=cache)
+        chosen = cache.select(ids(2, 0, 2))
+        found = model(ids(7, 8, 9)[:, None], cache=chosen)[:, -1]
+        expected = model(torch.tensor([[5, 6, 7], [1, 2, 8], [5, 6, 9]]))[:, -1]
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    assert cache.length == 2  # the first one has not moved
+    assert chosen.length == 3
+
+
+def test_a_cache_needs_a_causal_model_without_padding():
+    with pytest.raises(ValueError, match="a cache needs a causal model"):
+        tiny(causal=False)(ids(1, 2)[None], cache=Cache(2))
+    with pytest.raises(ValueError, match="without padding mask"):
+        tiny()(ids(1, 2)[None], torch.tensor([[True, False]]), Cache(2))
+
+
+# --- beams ------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim(23)
+def test_all_beams_find_the_most_probable_text():
+    """With as many beams as there are texts, the search is exhaustive."""
+    model, prompt = tiny(vocabulary=4), ids(1, 3)
+    texts = [torch.tensor([1, 3, *rest]) for rest in itertools.product(range(4), repeat=3)]
+    scores = {tuple(text.tolist()): log_probability(model, text, 2) for text in texts}
+    found = beam_search(model, prompt, 3, beams=64)
+    assert len(found) == 64
+    best = sorted(scores, key=scores.get, reverse=True)
+    assert [tuple(beam.ids.tolist()) for beam in found[:5]] == best[:5]
+    for beam in found:
+        assert beam.log_probability == pytest.approx(scores[tuple(beam.ids.tolist())], abs=1e-4)
+
+
+@pytest.mark.claim(23)
+def test_beam_search_beats_greedy():
+    """On our GPT and real prompts, on average; a single prompt may go the other way."""
+    model, bpe = pretrained.load("reviews-gpt"), pretrained.load("reviews-bpe")
+    gains = []
+    for prompt in ("This film", "I have never", "The acting was", "My wife and I"):
+        start = torch.tensor(bpe.encode(prompt))
+        plain = log_probability(model, greedy(model, start, 12), len(start))
+        best = beam_search(model, start, 12, beams=5)[0]
+        again = log_probability(model, best.ids, len(start))
+        assert best.log_probability == pytest.approx(again, abs=1e-3)
+        gains.append(best.log_probability - plain)
+    assert sum(gains) / len(gains) > 0.3
+
+
+def test_one_beam_is_greedy():
+    model = tiny()
+    assert torch.equal(beam_search(model, ids(1), 9, 1)[0].ids, greedy(model, ids(1), 9))
+
+
+@pytest.mark.parametrize("name", language_models())
+def test_beam_search_keeps_its_books(name):
+    model = language_models()[name]
+    steps = beam_steps(model, ids(1, 2), 4, 3)
+    assert [len(beams) for beams in steps] == [1, 3, 3, 3, 3]
+    for before, after in itertools.pairwise(steps):
+        values = [beam.log_probability for beam in after]
+        assert values == sorted(values, reverse=True)
+        for beam in after:
+            assert torch.equal(beam.ids[:-1], before[beam.parent].ids)
+    for beam in steps[-1]:
+        assert beam.log_probability == pytest.approx(log_probability(model, beam.ids, 2), abs=1e-4)
+    assert len({tuple(beam.ids.tolist()) for beam in steps[-1]}) == 3
+
+
+def test_ended_beams_wait_and_are_not_continued():
+    model = tiny(vocabulary=3)
+    steps = beam_steps(model, ids(1), 6, 4, stop=0)
+    ended = [beam for beam in steps[-1] if 0 in beam.ids[1:]]
+    assert ended  # else this test says nothing
+    for beam in ended:
+        assert beam.ids[1:].tolist().index(0) == len(beam.ids) - 2
+        assert beam.log_probability == pytest.approx(log_probability(model, beam.ids, 1), abs=1e-4)
+    every = [beam.log_probability for beam in steps[-1]]
+    assert every == sorted(every, reverse=True)
+
+
+def test_search_ends_when_every_beam_has():
+    model = ZeroLayer(3, 2)
+    with torch.no_grad():
+        model.W_U.zero_()
+        model.W_E.fill_(1.0)
+        model.W_U[:, 0] = 20.0  # the end is certain
+    assert len(beam_steps(model, ids(1), 50, 1, stop=0)) == 2
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": 0}, "use greedy"),
+        ({"temperature": -1.0}, "above 0"),
+        ({"temperature": float("inf")}, "finite"),
+        ({"temperature": float("nan")}, "above 0"),
+        ({"top_k": 0}, r"1 … 11, the vocabulary; got 0"),
+        ({"top_k": 12}, r"1 … 11, the vocabulary; got 12"),
+        ({"top_p": 0.0}, "above 0 and at most 1; got 0.0"),
+        ({"top_p": 1.5}, "at most 1; got 1.5"),
+        ({"max_new_tokens": -1}, "at least 0, got -1"),
+        ({"ids": torch.tensor([], dtype=torch.int64)}, "give the id of <|endoftext|>"),
+        ({"ids": torch.ones(2, 3, dtype=torch.int64)}, r"several are a list of them; got \(2, 3\)"),
+        ({"ids": [[1, 2]]}, "got list"),
+        ({"ids": []}, "no prompt"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    arguments = {"ids": ids(1), "max_new_tokens": 2, **settings}
+    with pytest.raises(ValueError, match=message):
+        generate(tiny(), **arguments)
+
+
+def test_beam_search_refuses_what_it_cannot_do():
+    with pytest.raises(ValueError, match="at least one beam, got 0"):
+        beam_search(tiny(), ids(1), 2, 0)
+    with pytest.raises(ValueError, match="at least 0, got -2"):
+        beam_search(tiny(), ids(1), -2, 2)
+    with pytest.raises(ValueError, match="a prompt is a tensor"):
+        beam_search(tiny(), ids(1)[:0], 2, 2)
+
+
+def test_more_beams_than_texts():
+    assert len(beam_search(tiny(vocabulary=3), ids(1), 1, 10)) == 3
