@@ -14,6 +14,7 @@ $(error No Python was found. Install Python 3.11 or newer (python.org), then run
 endif
 
 .PHONY: help lab test chapters pages bench setup clean
+.PHONY: exercises student release collect grade feedback marks
 
 help:
 	@$(COURSE) help
@@ -23,6 +24,15 @@ lab test bench pages setup:
 
 chapters:
 	@$(COURSE) chapters $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX)) $(NAMES) $(ARGS)
+
+exercises student grade feedback marks:
+	@$(COURSE) $@ $(NAME) $(ARGS)
+
+release:
+	@$(COURSE) release $(NAME) $(if $(DUE),--due $(DUE)) $(ARGS)
+
+collect:
+	@$(COURSE) collect $(if $(FROM),"$(FROM)") $(ARGS)
 
 clean:
 	@$(COURSE) clean

@@ -36,6 +36,19 @@ make pages      write the chapters to build/pages as web pages that need no kern
 make setup      only install
 make clean      remove build/ and caches (to remove the installation, delete .venv)
 
+For instructors (NAME is an exercise, such as 04_self_attention):
+make exercises  write exercises/ from solutions/
+make student    write a copy of the course without solutions and grading: dist/attention-course.zip
+make release NAME=04_self_attention DUE=2026-12-01T12:00
+                write dist/NAME.zip to hand out, and note when it is due
+make collect FROM=folder-or-zip
+                take in what was handed in, and tell what is late, missing or unreadable
+make grade NAME=04_self_attention
+                grade it in a sandbox, and go on where the last run stopped (ARGS=--force: anew)
+make feedback NAME=04_self_attention
+                write a page per student
+make marks      write grading/marks.csv
+
 Without make: python course.py lab, python course.py test, and so on.
 make lab PYTHON=python3.12 uses another Python; make lab TORCH_INDEX=URL takes torch alone from
 another package index, such as the one for the smaller CPU-only build (see pytorch.org).
@@ -189,12 +202,13 @@ def lab(python, words):
 
 
 def test(python, words):
-    """The command that runs the suite: tests, doctests of attnlib, and every chapter."""
+    """The command that runs the suite: tests, doctests, and every chapter."""
+    rooms = ("attnlib", "grading", "tests", "chapters")  # a student's copy has no grading
     named = [word for word in words if os.path.exists(os.path.join(ROOT, word.split("::")[0]))]
     return [
         python, "-m", "pytest", "-n", "2", "--dist", "loadscope", "--doctest-modules",
         "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=180",
-    ] + words + ([] if named else ["attnlib", "tests", "chapters"])
+    ] + words + ([] if named else [r for r in rooms if os.path.isdir(os.path.join(ROOT, r))])
 
 
 def chapters(python, words):
@@ -212,7 +226,14 @@ def bench(python, words):
     return [python, os.path.join("tests", "benchmarks", "run.py")] + words
 
 
+def grading(name):
+    """The function that makes the instructor's command of this name."""
+    return lambda python, words: [python, "-m", "grading", name] + words
+
+
 COMMANDS = {"lab": lab, "test": test, "chapters": chapters, "pages": pages, "bench": bench}
+INSTRUCTORS = ("exercises", "student", "release", "collect", "grade", "feedback", "marks")
+COMMANDS.update((name, grading(name)) for name in INSTRUCTORS)
 
 
 def clean(root):
@@ -220,7 +241,7 @@ def clean(root):
     for name in ("build", "attnlib.egg-info", ".pytest_cache", ".mypy_cache", ".ruff_cache",
                  ".hypothesis"):
         shutil.rmtree(os.path.join(root, name), ignore_errors=True)
-    for room in ("attnlib", "tests"):
+    for room in ("attnlib", "grading", "tests"):
         for folder, inside, _ in os.walk(os.path.join(root, room)):
             if "__pycache__" in inside:
                 shutil.rmtree(os.path.join(folder, "__pycache__"))
@@ -244,6 +265,10 @@ def main(words):
     if options.command == "clean":
         clean(ROOT)
         return 0
+    if options.command in INSTRUCTORS and not os.path.isdir(os.path.join(ROOT, "grading")):
+        print("make {} is for instructors; this is a student's copy of the course, which comes"
+              " without solutions and grading.".format(options.command), file=sys.stderr)
+        return 1
     try:
         python = sys.executable if options.here else set_up(ROOT, options.torch_index)
     except Trouble as trouble:

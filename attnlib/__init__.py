@@ -3,7 +3,7 @@
 Chapters build an idea from nothing; `attnlib` keeps the finished version. Its modules stand on
 floors, and an import only ever goes down:
 
-- show: `plots`, `widgets`, `check` (what an exercise says about an answer)
+- show: `plots`, `widgets`, `check` and `values` (what an exercise says about an answer)
 - explain: `saliency`, `faithfulness`, `adversary`, `aggregation`, `debate`
 - use: `training`, `recipes`, `histogram_recipes`, `classifier_recipes`, `layouts`, `pretrained`,
   `decoding`, `classify`

@@ -46,11 +46,10 @@ def next_distribution(
     """
     _check_settings(logits.shape[-1], temperature, top_k, top_p)
     # subtracting the maximum first keeps a very small temperature from overflowing
-    p = ((logits - logits.amax(-1, keepdim=True)) / temperature).softmax(-1)
     if top_k is None and top_p is None:
-        return p
-    order = logits.argsort(dim=-1, descending=True, stable=True)
-    ordered = p.gather(-1, order)
+        return ((logits - logits.amax(-1, keepdim=True)) / temperature).softmax(-1)
+    scores, order = logits.sort(dim=-1, descending=True, stable=True)
+    ordered = ((scores - scores[..., :1]) / temperature).softmax(-1)
     if top_k is not None:
         ordered[..., top_k:] = 0.0
         ordered = ordered / ordered.sum(-1, keepdim=True)
@@ -58,7 +57,7 @@ def next_distribution(
         before = ordered.cumsum(-1) - ordered  # mass of the tokens ahead of this one
         ordered = ordered.masked_fill(before >= top_p, 0.0)
         ordered = ordered / ordered.sum(-1, keepdim=True)
-    return torch.zeros_like(p).scatter(-1, order, ordered)
+    return torch.zeros_like(ordered).scatter(-1, order, ordered)
 
 
 def generate(

@@ -33,7 +33,7 @@ FLOORS = {
     2: "training recipes histogram_recipes classifier_recipes decoding layouts pretrained classify",
     3: "saliency faithfulness adversary aggregation debate circuits heads probing "
     "identifiability geometry",
-    4: "plots widgets check",
+    4: "plots widgets check values",
 }
 CLAIMS = {*range(1, 27), *range(29, 40), 42, 48, 58, *range(60, 65), 85, 86}  # of chapters 00 to 08
 HEAVY = ("matplotlib", "transformers", "tokenizers", "sklearn", "scipy", "pandas", "ipywidgets",

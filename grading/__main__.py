@@ -1,0 +1,92 @@
+"""The instructor's commands: `python -m grading COMMAND`, or make COMMAND, which calls them.
+
+What each one does is told by `make help`; `--home FOLDER` keeps another class somewhere else.
+"""
+
+import argparse
+import sys
+from datetime import datetime
+from pathlib import Path
+
+from grading.settings import HOME, ROOT, Places
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    main = argparse.ArgumentParser(prog="python -m grading", description=__doc__)
+    main.add_argument("--home", type=Path, default=HOME, help="where the class is kept")
+    main.add_argument("--dist", type=Path, default=ROOT / "dist", help="where archives go")
+    commands = main.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("exercises", help="write exercises/ from solutions/")
+    one.add_argument("names", nargs="*", metavar="NAME", help="some of them; all if none is named")
+    commands.add_parser("student", help="write the students' copy of the course")
+    one = commands.add_parser("release", help="write an archive to hand out, note the due date")
+    one.add_argument("name", metavar="NAME", help="the exercise, such as 04_self_attention")
+    one.add_argument("--due", type=due_date, help="such as 2026-12-01T12:00, in local time")
+    one = commands.add_parser("collect", help="take in what was handed in")
+    one.add_argument("source", metavar="FROM", type=Path, help="a folder or a zip file")
+    one = commands.add_parser("grade", help="grade in a sandbox")
+    one.add_argument("names", nargs="*", metavar="NAME", help="exercises; all if none is named")
+    one.add_argument("--force", action="store_true", help="grade again what is graded already")
+    one.add_argument("--unsafe", action="store_true", help="grade without a sandbox")
+    one.add_argument("--workers", type=int, help="how many at a time; one a core if left out")
+    one = commands.add_parser("feedback", help="write a page per student")
+    one.add_argument("names", nargs="*", metavar="NAME", help="exercises; all if none is named")
+    commands.add_parser("marks", help="write marks.csv")
+    return main
+
+
+def due_date(text: str) -> datetime:
+    """A due date from the command line."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no date such as 2026-12-01T12:00") from None
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the command line says, and return the exit status."""
+    from grading import build
+
+    places = Places(options.home, options.dist)
+    if options.command == "exercises":
+        for name in options.names or build.names():
+            changed = build.build(name)
+            print(f"{name}: {', '.join(changed) + ' written' if changed else 'up to date'}")
+    elif options.command == "student":
+        print(f"written: {build.student_copy(places.dist)}")
+    elif options.command == "release":
+        print(f"written: {build.release(options.name, options.due, places)}")
+    elif options.command == "collect":
+        from grading.collect import collect, table
+
+        print(table(collect(options.source, places)))
+    elif options.command == "grade":
+        from grading.autograde import grade
+
+        return grade(options.names, places, options.force, options.unsafe, options.workers)
+    elif options.command == "feedback":
+        from grading.marks import feedback
+
+        for line in feedback(options.names, places):
+            print(line)
+    elif options.command == "marks":
+        from grading.marks import write_marks
+
+        print(f"written: {write_marks(places)}")
+    return 0
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run a command; what the instructor has to do is said in a sentence."""
+    from grading.build import BuildError
+
+    try:
+        return run(parser().parse_args(words))
+    except (BuildError, FileNotFoundError) as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

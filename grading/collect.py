@@ -1,0 +1,319 @@
+"""Takes in what a class handed in: a folder or a zip with whatever names, each file accounted for.
+
+A notebook goes to `submitted/STUDENT/EXERCISE/EXERCISE.ipynb`, where nbgrader looks for it; of
+several the latest counts. Whatever was read is also kept in `collected/`, under its content, so
+that nothing is ever overwritten without a copy. Nothing is unpacked by the names in an archive,
+and nothing in a file is run or believed.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from grading import tables
+from grading.build import BuildError
+from grading.intake import File, files, is_noise
+from grading.recognise import (
+    ID,
+    Student,
+    candidates,
+    on_roster,
+    read_notebook,
+    student_id,
+    which_exercise,
+)
+from grading.settings import Places
+
+COLUMNS = ("student", "exercise", "status", "handed in", "file", "reason")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of a file, or that one is missing."""
+
+    student: str
+    exercise: str
+    status: str
+    time: datetime | None = None
+    path: str = ""
+    reason: str = ""
+    content: bytes = field(default=b"", repr=False)
+
+
+# whose, and which
+
+
+def read_roster(places: Places) -> list[Student] | None:
+    """The roster, or None if there is none.
+
+    Raises:
+        BuildError: if it has no column id, or an id that cannot be a folder's name, or one twice.
+    """
+    if not places.roster.exists():
+        return None
+    rows = tables.read(places.roster)
+    found = [Student(row.get("id", ""), row.get("name", "")) for row in rows if any(row.values())]
+    bad = [s.id for s in found if not ID.match(s.id)]
+    twice = {s.id for s in found if [t.id.casefold() for t in found].count(s.id.casefold()) > 1}
+    if bad or twice:
+        told = f"{places.roster}: " + (
+            f"the ids {sorted(twice)} stand there twice"
+            if twice
+            else f"{bad[0]!r} is no id (letters, digits, and _ . - @ between them)"
+        )
+        raise BuildError(told + "; the columns are id and name")
+    return found
+
+
+def recognise(file: File, roster: Sequence[Student] | None) -> Row:
+    """Whose work a file is, and which exercise, as far as can be told."""
+    row = Row("", "", "refused", file.time, file.path, file.refused, file.content)
+    if file.refused:
+        return row
+    row = replace(row, status="not recognised")
+    if not file.path.casefold().endswith(".ipynb"):
+        return replace(row, reason="no notebook: its name does not end in .ipynb")
+    notebook, damage = read_notebook(file.content)
+    exercise = which_exercise(file.path, notebook)
+    if exercise is None:
+        told = "neither its cells nor its name are those of an exercise"
+        return replace(row, reason=f"{damage}; {told}" if damage else told)
+    row, offered = replace(row, exercise=exercise), candidates(file.path)
+    if roster is not None:
+        student, why = on_roster(offered, roster)
+        if student is None:
+            return replace(row, reason=why)
+        row = replace(row, student=student.id)
+    elif offered and student_id(offered[0]):
+        row = replace(row, student=student_id(offered[0]))
+    else:
+        return replace(row, reason="neither its name nor its folder names a student")
+    return replace(row, status="unreadable" if damage else "collected", reason=damage)
+
+
+def _namesakes(rows: list[Row]) -> list[Row]:
+    """Without a roster, names that make one id but differ may be two people: none is taken in."""
+    meant: dict[str, set[str]] = {}
+    for row in rows:
+        if row.student:
+            meant.setdefault(row.student, set()).add(_person(row.path))
+    return [
+        replace(
+            row,
+            student="",
+            status="not recognised",
+            reason=f"{' and '.join(sorted(meant[row.student]))} would both be {row.student!r}: "
+            "tell them apart in a roster (grading/roster.csv with the columns id and name)",
+        )
+        if row.student and len(meant[row.student]) > 1
+        else row
+        for row in rows
+    ]
+
+
+def _person(path: str) -> str:
+    """What a path calls its student, but for capitals, with the number that Moodle gave."""
+    offered = candidates(path)[0].casefold()
+    numbers = [p.split("_assignsubmission_")[0] for p in path.casefold().split("/")]
+    named = [n for n, p in zip(numbers, path.casefold().split("/"), strict=True) if n != p]
+    return named[0] if named else " ".join(offered.replace("_", " ").split())
+
+
+# placing
+
+
+def due_dates(places: Places) -> dict[str, datetime]:
+    """When each exercise is due, from the gradebook, if there is one."""
+    if not places.has_gradebook():
+        return {}
+    from nbgrader.api import Gradebook
+
+    from grading.settings import find_alembic
+
+    find_alembic()
+    with Gradebook(places.gradebook, "attention") as gradebook:
+        return {
+            assignment.name: assignment.duedate.replace(tzinfo=UTC)
+            for assignment in gradebook.assignments
+            if assignment.duedate
+        }
+
+
+def timestamp(path: Path) -> datetime | None:
+    """When a submission that lies in `submitted` was handed in, or None."""
+    try:
+        text = (path.parent / "timestamp.txt").read_text(encoding="utf-8").strip()
+        return datetime.fromisoformat(text.removesuffix(" UTC")).replace(tzinfo=UTC)
+    except (OSError, ValueError):
+        return None
+
+
+def keep(places: Places, row: Row) -> Path:
+    """Keep a copy of a file, under its content: the same file is kept once."""
+    digest = hashlib.sha256(row.content).hexdigest()[:12]
+    folder = places.collected / (row.student or "_unknown") / (row.exercise or "_unknown")
+    moment = row.time.strftime("%Y-%m-%dT%H%M%S") if row.time else "unknown"
+    suffix = ".ipynb" if row.path.casefold().endswith(".ipynb") else ".bin"
+    path = folder / f"{moment}_{digest}{suffix}"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(row.content)
+    return path
+
+
+def place(places: Places, row: Row) -> None:
+    """Put a submission where nbgrader looks for it, in one piece, with its time."""
+    folder = places.submitted / row.student / row.exercise
+    path = folder / f"{row.exercise}.ipynb"
+    if path.exists() and path.read_bytes() != row.content:
+        keep(places, replace(row, time=timestamp(path), content=path.read_bytes()))
+    folder.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_bytes(row.content)
+    part.replace(path)
+    if row.time:
+        text = row.time.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
+        (folder / "timestamp.txt").write_text(text, encoding="utf-8")
+
+
+def settle(rows: list[Row], places: Places, due: dict[str, datetime]) -> list[Row]:
+    """Of each student's files for an exercise, place the latest, unless a later one lies there.
+
+    A file that cannot be read counts only if there is no other.
+    """
+    latest: dict[tuple[str, str], Row] = {}
+    for row in filter(_counts, rows):
+        key = (row.student, row.exercise)
+        if key not in latest or _rank(row) >= _rank(latest[key]):
+            latest[key] = row
+    settled = []
+    for row in rows:
+        winner = latest.get((row.student, row.exercise))
+        if not _counts(row) or winner is None:
+            settled.append(row)
+        elif row is winner:
+            same = [_time(r) for r in rows if _counts(r) and _alike(r, row)]
+            first = replace(row, time=min(same))  # handed in again unchanged is no delay
+            settled.append(_placed(first, places, due.get(row.exercise)))
+        else:
+            told = "the same as" if _alike(row, winner) else "in its place counts"
+            settled.append(replace(row, status="duplicate", reason=f"{told} {winner.path}"))
+    return settled
+
+
+def _counts(row: Row) -> bool:
+    return row.status in ("collected", "unreadable")
+
+
+def _alike(one: Row, other: Row) -> bool:
+    key = (other.student, other.exercise, other.content)
+    return (one.student, one.exercise, one.content) == key
+
+
+def _time(row: Row) -> datetime:
+    assert row.time is not None, "every file has a time"
+    return row.time
+
+
+def _rank(row: Row) -> tuple[bool, datetime, str]:
+    return row.status == "collected", _time(row), row.path
+
+
+def _placed(row: Row, places: Places, due: datetime | None) -> Row:
+    """Place a row's file, and say so; not if what lies there is later."""
+    path = places.submitted / row.student / row.exercise / f"{row.exercise}.ipynb"
+    there = timestamp(path) if path.exists() else None
+    if there is not None and path.read_bytes() == row.content:
+        row = replace(row, time=min(there, _time(row)), reason=row.reason or "was here already")
+    elif there is not None and there > _time(row):
+        told = f"a later one was collected before, of {_local(there)}"
+        return replace(row, status="duplicate", reason=told)
+    elif path.exists() and row.status == "unreadable" and not read_notebook(path.read_bytes())[1]:
+        told = f"{row.reason}; in its place counts the one that was collected before"
+        return replace(row, status="duplicate", reason=told)
+    place(places, row)
+    late = 0.0 if due is None else (_time(row) - due).total_seconds()
+    if due is None or late <= 0:
+        return row
+    told = f"{_span(late)} after {_local(due)}"
+    status = "late" if row.status == "collected" else row.status
+    return replace(row, status=status, reason=f"{row.reason}; {told}" if row.reason else told)
+
+
+def _span(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    days, hours = minutes // 1440, minutes % 1440 // 60
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
+
+
+def _local(time: datetime) -> str:
+    return time.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def missing(rows: Sequence[Row], roster: Sequence[Student], places: Places) -> list[Row]:
+    """Who is on the roster and has handed in nothing for an exercise that was collected."""
+    exercises = sorted({row.exercise for row in rows if row.exercise})
+    return [
+        Row(student.id, name, "missing", reason=f"nothing from {student.name or student.id}")
+        for name in exercises
+        for student in roster
+        if not (places.submitted / student.id / name / f"{name}.ipynb").exists()
+    ]
+
+
+def collect(source: Path, places: Places) -> list[Row]:
+    """Take in a folder or a zip.
+
+    Args:
+        source: the folder or zip.
+        places: the class.
+
+    Returns:
+        a row for each file, and one for each submission that is missing; the same table is
+        written to `collected.csv` at the class's home, the one before being kept.
+
+    Raises:
+        BuildError: if the source or the roster cannot be used.
+    """
+    roster = read_roster(places)
+    rows = [recognise(file, roster) for file in files(source) if not is_noise(file.path)]
+    rows = rows if roster is not None else _namesakes(rows)
+    due = due_dates(places)
+    for row in rows:
+        if row.status != "refused":
+            keep(places, row)
+    rows = settle(rows, places, due)
+    rows += missing(rows, roster or [], places)
+    rows.sort(key=lambda row: (row.exercise, row.student, row.path))
+    write(rows, places)
+    return rows
+
+
+def write(rows: Sequence[Row], places: Places) -> None:
+    """Write collected.csv; the one of the run before is kept in `collected/`."""
+    path = places.home / "collected.csv"
+    if path.exists():
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+        places.collected.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, places.collected / f"collected_{digest}.csv")
+    tables.write(path, COLUMNS, map(_cells, rows))
+
+
+def _cells(row: Row) -> tuple[Any, ...]:
+    time = _local(row.time) if row.time else ""
+    return row.student, row.exercise, row.status, time, row.path, row.reason
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The table for the terminal, with a line that counts."""
+    if not rows:
+        return "nothing was found there"
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.status] = counts.get(row.status, 0) + 1
+    told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    return f"{tables.aligned(COLUMNS, [_cells(row) for row in rows])}\n{told}"

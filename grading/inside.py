@@ -1,0 +1,243 @@
+"""Runs the cells of one notebook; started by `grading.sandbox`, inside the sandbox.
+
+    python -I -B inside.py JOB WORK
+
+JOB is the read-only folder with `job.json`, WORK an empty one for the kernel. What happens is
+written to standard output as it happens, one JSON object a line, so that a run that is killed
+keeps what it had:
+
+    {"started": true}                                         the kernel answers
+    {"cell": 3, "outputs": [...], "ended": null, "last": false}   cell 3 has run
+    {"end": "finished" | "crashed" | "timed out", "reason": ""}   nothing more will come
+
+This file shares its sandbox with the student's kernel and may be killed by it, so nothing here
+decides on marks: whoever reads the lines treats them as the student's own words. What it does do:
+it puts the limits on itself, which the kernel inherits and cannot raise, and makes itself
+unreadable, so that the kernel cannot reach the pipe behind standard output.
+It imports nothing of the course, for there is none inside.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import queue
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+PR_SET_DUMPABLE = 4
+GRACE = 2.0  # seconds that an interrupted cell gets before its kernel is killed
+BOOT = 90.0  # seconds that a kernel may take to answer for the first time
+
+
+class Ended(Exception):
+    """The run is over before the last cell; `args` are the status and the reason."""
+
+
+def confine(job: dict[str, Any]) -> None:
+    """Take the limits of `job`, give up root if there is a `uid` to change to, and hide.
+
+    The kernel is a child of this process: it inherits all of it but the hiding, and it can
+    neither raise a limit nor become root again.
+    """
+    for name, value in job["rlimits"].items():
+        resource.setrlimit(getattr(resource, name), (value, value))
+    if job["uid"] is not None:
+        os.setgroups([])
+        os.setresgid(job["uid"], job["uid"], job["uid"])
+        os.setresuid(job["uid"], job["uid"], job["uid"])
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def tell(**line: Any) -> None:
+    """Write one line for whoever waits outside."""
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def start_kernel(work: Path) -> tuple[subprocess.Popen[bytes], Any]:
+    """A kernel whose files lie in `work`, and a client connected to it.
+
+    The kernel boots while the client is being imported. Which kernel the notebook asks for does
+    not matter: it is always this Python's.
+    """
+    connection: Any = {
+        "transport": "ipc",
+        "ip": str(work / "kernel"),
+        "key": os.urandom(16).hex(),
+        "signature_scheme": "hmac-sha256",
+        "kernel_name": "python3",
+        **{
+            f"{name}_port": port
+            for port, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), start=1)
+        },
+    }
+    path = work / "connection.json"
+    path.write_text(json.dumps(connection))
+    cwd = work / "notebook"
+    cwd.mkdir()
+    kernel = subprocess.Popen(
+        [sys.executable, "-m", "ipykernel_launcher", "-f", str(path),
+         "--HistoryManager.hist_file=:memory:"],
+        cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    from jupyter_client.blocking.client import BlockingKernelClient
+
+    client = BlockingKernelClient()
+    client.load_connection_info(connection)
+    client.start_channels(stdin=False, hb=False)
+    return kernel, client
+
+
+def receive(client: Any, seconds: float) -> dict[str, Any] | None:
+    """The next message of the kernel's public channel, or None after `seconds` without one."""
+    try:
+        message: dict[str, Any] = client.get_iopub_msg(timeout=seconds)
+    except queue.Empty:
+        return None
+    return message
+
+
+def wait_until_ready(kernel: subprocess.Popen[bytes], client: Any, job: dict[str, Any]) -> None:
+    """Wait until the kernel answers, and let it import what costs seconds: no student's time.
+
+    Raises:
+        SystemExit: it died, failed, or took more than `BOOT` seconds: the machine's fault, not
+            the student's, whose code has not begun.
+    """
+    deadline, asked = time.monotonic() + BOOT, ""
+    while time.monotonic() < deadline and kernel.poll() is None:
+        asked = asked or client.kernel_info()
+        message = receive(client, 2.0)
+        if message is None:  # it was asked before it could be heard
+            asked = ""
+        elif idle(message, asked):
+            break
+    asked = client.execute(job["warm_up"], silent=True, store_history=False, allow_stdin=False)
+    while time.monotonic() < deadline and kernel.poll() is None:
+        message = receive(client, 0.2)
+        if message and message["msg_type"] == "error":
+            raise SystemExit(f"{message['content']['ename']}: {message['content']['evalue']}")
+        if message and idle(message, asked):
+            return
+    raise SystemExit(f"the kernel did not start (status {kernel.poll()})")
+
+
+def idle(message: dict[str, Any], asked: str) -> bool:
+    """Whether `message` says that the request `asked` has been dealt with."""
+    return bool(
+        message["msg_type"] == "status"
+        and message["content"]["execution_state"] == "idle"
+        and message["parent_header"].get("msg_id") == asked
+    )
+
+
+def output_of(message: dict[str, Any], asked: str) -> dict[str, Any] | None:
+    """The notebook's output that `message` stands for, if it answers the request `asked`."""
+    kind, content = message["msg_type"], message["content"]
+    if message["parent_header"].get("msg_id") != asked:
+        return None
+    if kind == "stream":
+        return {"output_type": kind, "name": content["name"], "text": content["text"]}
+    if kind in ("display_data", "execute_result"):
+        return {"output_type": kind, "data": content["data"]}
+    if kind == "error":
+        return {"output_type": kind} | {
+            name: content[name] for name in ("ename", "evalue", "traceback")
+        }
+    return None
+
+
+def add(outputs: list[dict[str, Any]], output: dict[str, Any]) -> None:
+    """Append `output`; text of the same stream goes on where the last one stopped."""
+    last = outputs[-1] if outputs else {}
+    if output["output_type"] == "stream" and last.get("name") == output["name"]:
+        last["text"] += output["text"]
+    else:
+        outputs.append(output)
+
+
+def stop(kernel: subprocess.Popen[bytes]) -> None:
+    """Kill the kernel and all that it started in its own session."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(kernel.pid, signal.SIGKILL)
+    kernel.wait()
+
+
+def run_cell(kernel: subprocess.Popen[bytes], client: Any, index: int, source: str,
+             job: dict[str, Any], room: list[int]) -> None:  # fmt: skip
+    """Run one cell and tell what it showed.
+
+    Args:
+        room: one number, the bytes of output that this submission has left.
+
+    Raises:
+        Ended: the kernel is no more, so no later cell can run.
+    """
+    outputs: list[dict[str, Any]] = []
+    asked = client.execute(source, allow_stdin=False, stop_on_error=False)
+    deadline, interrupted, end = time.monotonic() + job["cell_seconds"], False, None
+    where = f"in cell {index + 1}"
+    while end is None:
+        try:
+            message = receive(client, 0.1)
+            if message and idle(message, asked):
+                break
+            output = message and output_of(message, asked)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            end = "crashed", f"the kernel sent what is no message {where}"
+            break
+        if output:
+            room[0] -= len(json.dumps(output))
+            add(outputs, output)
+        if room[0] < 0:
+            end = "crashed", f"output above {job['output']:,} bytes {where}"
+        elif message is None and kernel.poll() is not None:
+            end = "crashed", f"the kernel ended itself {death(kernel.poll())} {where}"
+        elif time.monotonic() > deadline and interrupted:
+            end = "timed out", f"timed out after {job['cell_seconds']:g} s {where}, and did not " \
+                               "react to an interrupt"  # fmt: skip
+        elif time.monotonic() > deadline:
+            kernel.send_signal(signal.SIGINT)
+            interrupted, deadline = True, time.monotonic() + GRACE
+    ended = f"timed out after {job['cell_seconds']:g} s" if interrupted else None
+    tell(cell=index, outputs=outputs if room[0] >= 0 else [], ended=ended, last=end is not None)
+    if end:
+        stop(kernel)
+        raise Ended(*end)
+
+
+def death(status: int | None) -> str:
+    """An exit status in words.
+
+    >>> death(3), death(-9)
+    ('(status 3)', '(signal 9)')
+    """
+    return f"(signal {-status})" if status is not None and status < 0 else f"(status {status})"
+
+
+def main(job_folder: Path, work: Path) -> None:
+    """Run the cells of the job one by one, and say how it ended."""
+    job = json.loads((job_folder / "job.json").read_text())
+    confine(job)
+    kernel, client = start_kernel(work)
+    wait_until_ready(kernel, client, job)
+    tell(started=True)
+    end, room = ("finished", ""), [job["output"]]
+    try:
+        for index, source in job["cells"]:
+            run_cell(kernel, client, index, source, job, room)
+    except Ended as early:
+        end = early.args
+    stop(kernel)
+    tell(end=end[0], reason=end[1])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

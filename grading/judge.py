@@ -1,0 +1,153 @@
+"""The judge: hidden inputs from a seed, and a verdict on what a submission answered to them.
+
+A submission runs elsewhere, and never sees more than the inputs. What it answered comes back as
+JSON under one MIME type, is taken for hostile, and is compared here, in a process that has run
+none of the student's code, with references that the student's code never met.
+"""
+
+import hashlib
+import json
+import os
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from attnlib.check import MIME, Case, complaint, read_answers
+from attnlib.values import decode, difference, encode
+from grading.task import Args, Function, Task
+from grading.tasks import exercise
+
+SEED = "ATTNLIB_SEED"
+DEFAULT_SEED = "course"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge says of one task.
+
+    Attributes:
+        right: whether the hidden answers are right.
+        reason: what is wrong, for the student; empty if nothing is.
+        forged: whether the outputs are not what a check cell makes.
+    """
+
+    right: bool
+    reason: str = ""
+    forged: bool = False
+
+
+def seed_in_use() -> str:
+    """The instructor's seed (ATTNLIB_SEED), or the one that everybody knows."""
+    return os.environ.get(SEED) or DEFAULT_SEED
+
+
+def copied(value: Any) -> Any:
+    """A fresh copy of a value that a task may use, by way of its JSON."""
+    return decode(encode(value))
+
+
+def draw(task: Task, seed: str) -> list[Args]:
+    """The hidden inputs of one task."""
+    digest = hashlib.sha256(f"{seed}:{task.name}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+    drawn: list[Args] = [copied(tuple(a)) for a in task.hidden(random.Random(digest), generator)]
+    return drawn
+
+
+@cache
+def _hidden(name: str, seed: str) -> dict[str, list[Args]]:
+    return {task.name: draw(task, seed) for task in exercise(name).values()}
+
+
+def hidden_inputs(name: str, seed: str) -> dict[str, list[Args]]:
+    """The hidden inputs of every task of an exercise.
+
+    Args:
+        name: the exercise, such as "04_self_attention".
+        seed: anything; the same seed draws the same inputs.
+
+    Returns:
+        tuples of arguments by task, fresh copies.
+    """
+    return {task: copied(inputs) for task, inputs in _hidden(name, seed).items()}
+
+
+def hidden_file(name: str, seed: str) -> str:
+    """The text of the file for ATTNLIB_HIDDEN: encoded inputs by task, and nothing else."""
+    return json.dumps({task: encode(inputs) for task, inputs in _hidden(name, seed).items()})
+
+
+def case(task: Task, args: Args) -> Case:
+    """An input with what it should give, and what each mistake that can answer it would give."""
+    expected = copied(task.reference(*copied(args)))
+    values = {sentence: _attempt(wrong, args) for sentence, wrong in task.mistakes.items()}
+    told = {sentence: value[0] for sentence, value in values.items() if value}
+    if task.accepts is None:
+        told = {s: v for s, v in told.items() if difference(expected, v, task.tolerance)}
+    return Case(copied(args), expected, told)
+
+
+def _attempt(wrong: Function, args: Args) -> tuple[Any] | None:
+    """What a wrong function gives, in a tuple, or None if it fails on this input."""
+    try:
+        return (copied(wrong(*copied(args))),)
+    except Exception:
+        return None
+
+
+@cache
+def cases(name: str, seed: str) -> dict[str, list[Case]]:
+    """The hidden cases of an exercise by task; computed once, not to be changed."""
+    tasks, inputs = exercise(name), _hidden(name, seed)
+    return {task: [case(tasks[task], args) for args in inputs[task]] for task in tasks}
+
+
+def bundles(outputs: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The bundles of answers among the outputs of a cell."""
+    data = (out.get("data") for out in outputs if isinstance(out, Mapping))
+    return [d[MIME] for d in data if isinstance(d, Mapping) and MIME in d]
+
+
+def verdict(name: str, task: str, outputs: Sequence[Mapping[str, Any]], seed: str) -> Verdict:
+    """Judge one task by the outputs of its check cell.
+
+    Args:
+        name: the exercise.
+        task: the task.
+        outputs: the outputs of the check cell, as executed in the sandbox; nothing in them is
+            trusted.
+        seed: the seed of the hidden inputs that the sandbox was given.
+    """
+    asked = cases(name, seed)[task]
+    found = bundles(outputs)
+    if not found:
+        return Verdict(False, _no_answer(outputs))
+    if len(found) > 1:
+        return Verdict(False, f"{len(found)} answers were shown where one is due", forged=True)
+    try:
+        answers = read_answers(found[0])
+    except ValueError as error:
+        return Verdict(False, f"the answers cannot be read: {error}", forged=True)
+    if found[0].get("task") != task:
+        return Verdict(False, "the answers are those of another task", forged=True)
+    if len(answers) != len(asked):
+        told = f"{len(answers)} answers to {len(asked)} questions"
+        return Verdict(False, told, forged=bool(answers))
+    one = exercise(name)[task]
+    wrong = complaint(task, asked, answers, one.tolerance, one.accepts)
+    return Verdict(wrong is None, wrong or "")
+
+
+def _no_answer(outputs: Sequence[Mapping[str, Any]]) -> str:
+    """Why a check cell shows no answer: the error that it ended with, if any."""
+    errors = [o for o in outputs if isinstance(o, Mapping) and o.get("output_type") == "error"]
+    if not errors:
+        return "no answer: the cell did not run to its end"
+    name, text = (str(errors[-1].get(key, ""))[:200] for key in ("ename", "evalue"))
+    if name == "NotImplementedError":
+        return "no answer: it is not written yet"
+    return f"no answer: the check cell ended with {name}: {text}".strip()

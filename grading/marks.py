@@ -1,0 +1,203 @@
+"""The marks of a class as a table, and a page of feedback for each student.
+
+A mark comes from the report that grading wrote; points that a person gave in Formgrader win. Who
+is on the roster and handed in nothing has rows too, so that nobody is lost between two files.
+"""
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from grading import tables
+from grading.build import BuildError, known, names, nbgrader_log
+from grading.collect import read_roster
+from grading.settings import Places, configuration, find_alembic
+
+COLUMNS = ("student", "exercise", "task", "points", "max_points", "status", "reason")
+GRADED, ABSENT, WAITING = "graded", "not submitted", "not graded yet"
+Points = dict[tuple[str, str], float]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A row of marks.csv."""
+
+    student: str
+    exercise: str
+    task: str
+    points: float
+    max_points: float
+    status: str
+    reason: str = ""
+
+
+def by_hand(name: str, places: Places) -> Points:
+    """The points that people gave in Formgrader, by student and task."""
+    from nbgrader.api import Gradebook, MissingEntry
+
+    if not places.has_gradebook():
+        return {}
+    find_alembic()
+    with Gradebook(places.gradebook, "attention") as gradebook:
+        try:
+            submissions = gradebook.assignment_submissions(name)
+        except MissingEntry:
+            return {}
+        return {
+            (submission.student.id, grade.name): grade.manual_score + (grade.extra_credit or 0.0)
+            for submission in submissions
+            for notebook in submission.notebooks
+            for grade in notebook.grades
+            if grade.manual_score is not None
+        }
+
+
+def students(places: Places) -> list[str]:
+    """Everybody: the roster in its order, then who handed something in without being on it."""
+    on_it = [student.id for student in read_roster(places) or []]
+    folders = {
+        path.name
+        for room in (places.submitted, places.autograded)
+        if room.is_dir()
+        for path in room.iterdir()
+        if path.is_dir()
+    }
+    return on_it + sorted(folders - set(on_it))
+
+
+def exercises(places: Places) -> list[str]:
+    """The exercises that somebody handed in, or that have been graded."""
+    return [
+        name
+        for name in names()
+        if any(places.submitted.glob(f"*/{name}")) or any(places.autograded.glob(f"*/{name}"))
+    ]
+
+
+def marks_of(student: str, name: str, most: dict[str, float], places: Places) -> list[Mark]:
+    """A student's marks for an exercise, before people's points.
+
+    Args:
+        student: the id.
+        name: the exercise.
+        most: the points of each of its tasks.
+        places: the class.
+    """
+    from grading.submission import fingerprint, read_report, report_path
+
+    report = read_report(report_path(name, student, places))
+    digest = fingerprint(places.submitted / student / name / f"{name}.ipynb")
+    if report is None or (report["submission"] is None and digest is not None):
+        status = ABSENT if digest is None else WAITING
+        why = "nothing was handed in" if digest is None else f"run make grade NAME={name}"
+        return [Mark(student, name, task, 0.0, top, status, why) for task, top in most.items()]
+    told: dict[str, dict[str, Any]] = report["tasks"]
+    found = [
+        Mark(student, name, task, one["points"], one["max"], one["status"], one["reason"])
+        for task, one in told.items()
+    ]
+    if digest not in (report["submission"], None):
+        again = f"another file lies there since it was graded: run make grade NAME={name}"
+        return [replace(mark, status=WAITING, reason=again) for mark in found]
+    return found
+
+
+def marks(places: Places) -> list[Mark]:
+    """All marks of a class: a row for each student, exercise and task."""
+    from grading.submission import points
+
+    found, everybody = [], students(places)
+    for name in exercises(places):
+        most, given = points(name), by_hand(name, places)
+        for student in everybody:
+            for mark in marks_of(student, name, most, places):
+                score = given.get((student, mark.task))
+                if score is not None and mark.status != WAITING:
+                    why = f"by hand; before: {mark.reason}" if mark.reason else "by hand"
+                    mark = replace(mark, points=score, status=GRADED, reason=why)
+                found.append(mark)
+    return found
+
+
+def write_marks(places: Places) -> Path:
+    """Write marks.csv at the class's home, and return its path.
+
+    Raises:
+        BuildError: if nobody has handed anything in.
+    """
+    found = marks(places)
+    if not found:
+        raise BuildError("there are no marks: nothing was handed in yet (make collect FROM=…)")
+    rows = [
+        (m.student, m.exercise, m.task, m.points, m.max_points, m.status, m.reason) for m in found
+    ]
+    return tables.write(places.home / "marks.csv", COLUMNS, rows)
+
+
+# feedback
+
+
+def feedback(wanted: Sequence[str], places: Places) -> Iterator[str]:
+    """Write a page for each student whose work was graded, and tell how many.
+
+    Args:
+        wanted: exercises; all that were graded if none is named.
+        places: the class.
+
+    Yields:
+        a line for each exercise, and one for each page that could not be written.
+    """
+    for name in [known(one) for one in wanted] or exercises(places):
+        written = 0
+        for student in students(places):
+            if (places.autograded / student / name).is_dir():
+                trouble = page(name, student, places)
+                written += not trouble
+                if trouble:
+                    yield f"{name}, {student}: no page: {trouble}"
+        yield f"{name}: {written} pages in {places.feedback}"
+
+
+def page(name: str, student: str, places: Places) -> str:
+    """Write a student's page for an exercise; what went wrong, or nothing."""
+    from nbgrader.converters import GenerateFeedback
+    from nbgrader.converters.base import NbGraderException
+    from nbgrader.coursedir import CourseDirectory
+
+    from grading.submission import escaped
+
+    if not (places.autograded / student / name / f"{name}.ipynb").exists():
+        return explain(name, student, places)
+    config = configuration(places)
+    config.CourseDirectory.assignment_id = name
+    config.CourseDirectory.student_id = escaped(student)
+    config.CourseDirectory.ignore = ["*"]  # the page alone goes to the student
+    directory = CourseDirectory(config=config)
+    with nbgrader_log() as log:
+        try:
+            GenerateFeedback(coursedir=directory, config=config, force=True).start()
+        except NbGraderException:
+            return " ".join(log.getvalue().split())[:300]
+    return ""
+
+
+def explain(name: str, student: str, places: Places) -> str:
+    """A page for work that could not be run at all: the reason."""
+    from grading.submission import read_report, report_path
+
+    report = read_report(report_path(name, student, places))
+    if report is None:
+        return "it has not been graded"
+    path = places.feedback / student / name / f"{name}.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head, why = (
+        html.escape(str(text)) for text in (f"{name}: {report['status']}", report["reason"])
+    )
+    path.write_text(
+        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{head}</title>'
+        f"<h1>{head}</h1><p>{why}</p></html>\n",
+        encoding="utf-8",
+    )
+    return ""

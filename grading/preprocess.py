@@ -1,0 +1,159 @@
+"""The two steps that nbgrader's autograding takes from us, in place of its own execution.
+
+`Restore` runs before anything else, and puts the submission back into the released form. `Grade`
+runs it in the sandbox, looks at its source, has the hidden answers judged in this process, which
+has never run a line of the student's, and writes each verdict into the outputs of its check cell.
+`SaveGrades`, nbgrader's own but for one case, reads them there.
+
+`nbgrader_config.py` names them, so that `make grade` and Formgrader's button do the same. What
+was found is left in the notebook's metadata under "attnlib", from which the report is made.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader import utils
+from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
+from traitlets import Any as AnyTrait
+from traitlets import Bool, Unicode
+
+from grading.build import EXERCISE_FOLDER
+from grading.judge import Verdict, hidden_file, seed_in_use, verdict
+from grading.restore import grade_id, locked, restore
+from grading.sandbox import Run, run
+from grading.scan import Findings, scan
+from grading.tasks import exercise
+from grading.watch import Limits
+
+SANITIZE = [
+    "grading.preprocess.Restore",
+    "nbgrader.preprocessors.OverwriteKernelspec",
+    "nbgrader.preprocessors.OverwriteCells",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+AUTOGRADE = [
+    "grading.preprocess.Grade",
+    "nbgrader.preprocessors.LimitOutput",
+    "grading.preprocess.SaveGrades",
+    "nbgrader.preprocessors.AssignLatePenalties",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+GRADED, MANUAL = "graded", "needs manual grading"
+
+
+def released(name: str, folder: Path = EXERCISE_FOLDER) -> NotebookNode:
+    """The exercise as the students got it."""
+    read: Any = nbformat.read
+    notebook: NotebookNode = read(folder / name / f"{name}.ipynb", as_version=4)
+    return notebook
+
+
+class Restore(NbGraderPreprocessor):  # type: ignore[misc]
+    """Puts a submission back into the released form; see `grading.restore`."""
+
+    folder = Unicode(str(EXERCISE_FOLDER), help="where the released exercises lie").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Restore the cells, and note what had to be repaired."""
+        original = released(resources["nbgrader"]["assignment"], Path(self.folder))
+        restored, notes = restore(nb, original)
+        restored.metadata["attnlib"] = {"notes": notes}
+        return restored, resources
+
+
+class Grade(NbGraderPreprocessor):  # type: ignore[misc]
+    """Runs a restored submission in the sandbox, and writes the verdicts into its check cells."""
+
+    seed = Unicode(help="of the hidden inputs; ATTNLIB_SEED if left out").tag(config=True)
+    limits = AnyTrait(Limits(), help="what a submission may use").tag(config=True)
+    unsafe = Bool(False, help="run strangers' code with your rights").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Scan, run, judge."""
+        name, seed = resources["nbgrader"]["assignment"], self.seed or seed_in_use()
+        theirs = [c.source if c.cell_type == "code" and not locked(c) else "" for c in nb.cells]
+        findings = scan(name, theirs)
+        done = run(nb, hidden_file(name, seed), self.limits, self.unsafe)
+        tasks: dict[str, dict[str, Any]] = {}
+        for index, cell in enumerate(done.notebook.cells):
+            if not utils.is_grade(cell):
+                continue
+            task = grade_id(cell) or ""
+            if task in exercise(name):
+                judged = verdict(name, task, cell.outputs, seed)
+                tasks[task] = entry(cell, *outcome(task, judged, findings, done, index))
+                cell.outputs = [shown(tasks[task])]
+            else:
+                tasks[task] = by_hand(cell)
+        notes = nb.metadata.get("attnlib", {}).get("notes", [])
+        done.notebook.metadata["attnlib"] = {
+            "status": done.status, "reason": done.reason, "seconds": round(done.seconds, 2),
+            "notes": [*notes, *findings.evasions], "tasks": tasks,
+        }  # fmt: skip
+        return done.notebook, resources
+
+
+def outcome(
+    task: str, judged: Verdict, findings: Findings, done: Run, index: int
+) -> tuple[bool, str, str]:
+    """Whether a task's points are earned, the task's status, and the reason, if there is one."""
+    if task in findings.forbidden:
+        return False, GRADED, findings.forbidden[task]
+    if judged.forged:
+        return False, GRADED, f"forged: {judged.reason}"
+    if judged.right and findings.evasions:
+        return False, MANUAL, f"right, but a person has to look at it: {findings.evasions[0]}"
+    if judged.right:
+        return True, GRADED, ""
+    if index in done.late:
+        return False, "timed out", done.late[index]
+    if index not in done.ran and done.status != "finished":
+        return False, done.status, done.reason
+    return False, GRADED, judged.reason
+
+
+def entry(cell: NotebookNode, earned: bool, status: str, reason: str) -> dict[str, Any]:
+    """A task's line in the report."""
+    most = float(cell.metadata.nbgrader["points"])
+    return {"points": most if earned else 0.0, "max": most, "status": status, "reason": reason}
+
+
+def by_hand(cell: NotebookNode) -> dict[str, Any]:
+    """The line of a task that a person grades; an answer that nobody wrote is 0 points."""
+    points, most = utils.determine_grade(cell)
+    if points is None:
+        return {"points": 0.0, "max": most, "status": MANUAL, "reason": "a text, for a person"}
+    return {"points": points, "max": most, "status": GRADED, "reason": "no response"}
+
+
+def shown(line: dict[str, Any]) -> NotebookNode:
+    """The one output of a check cell: nbgrader gives full marks for a text, none for an error."""
+    if line["points"] == line["max"]:
+        text = f"passed: {line['points']:g} of {line['max']:g} points"
+        made = {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
+    else:
+        lines = [f"Not yet: {line['reason']}"]
+        made = {"output_type": "error", "ename": "NotYet", "evalue": line["reason"],
+                "traceback": lines}  # fmt: skip
+    output: NotebookNode = nbformat.from_dict(made)  # type: ignore[no-untyped-call]
+    return output
+
+
+class SaveGrades(SaveAutoGrades):  # type: ignore[misc]
+    """nbgrader's, and right answers that a person has to look at wait for that person."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Save the grades of all cells."""
+        tasks = nb.metadata.get("attnlib", {}).get("tasks", {})
+        self.waiting = {task for task, line in tasks.items() if line["status"] == MANUAL}
+        saved: tuple[NotebookNode, Any] = super().preprocess(nb, resources)
+        return saved
+
+    def _add_score(self, cell: NotebookNode, resources: Any) -> None:
+        super()._add_score(cell, resources)
+        if grade_id(cell) in self.waiting:
+            ids = (grade_id(cell), self.notebook_id, self.assignment_id, self.student_id)
+            self.gradebook.find_grade(*ids).needs_manual_grade = True
+            self.gradebook.db.commit()

@@ -1,0 +1,44 @@
+"""The autograded tasks, a module per chapter: ch01 … ch08, each with `TASKS`."""
+
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from grading.task import Task
+
+NAMES = (
+    "01_ngram",
+    "02_rnn",
+    "03_bahdanau",
+    "04_self_attention",
+    "05_gpt2",
+    "06_bpe",
+    "07_is_attention_explanation",
+    "08_histogram_task",
+)
+
+
+def _module(name: str) -> str:
+    return f"ch{name[:2]}"
+
+
+EXERCISES = tuple(
+    name for name in NAMES if (Path(__file__).parent / f"{_module(name)}.py").exists()
+)
+
+
+@cache
+def exercise(name: str) -> dict[str, Task]:
+    """The tasks of an exercise by name, in the order of the notebook.
+
+    Raises:
+        ValueError: if there is no such exercise, or two of its tasks share a name.
+    """
+    if name not in EXERCISES:
+        known = ", ".join(EXERCISES) or "none yet"
+        raise ValueError(f"no exercise is called {name!r}; there are: {known}")
+    tasks: tuple[Task, ...] = import_module(f"grading.tasks.{_module(name)}").TASKS
+    named = {task.name: task for task in tasks}
+    if len(named) < len(tasks):
+        raise ValueError(f"two tasks of {name} share a name: {[task.name for task in tasks]}")
+    return named

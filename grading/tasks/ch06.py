@@ -1,0 +1,541 @@
+"""Tasks of chapter 06: replay of merges, the next pair, bytes back to text, bits per byte."""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise, product
+from typing import Any
+
+from torch import Generator
+
+from grading.task import Task
+
+Pair = tuple[str, str]
+Merges = list[Pair]
+
+
+def _joined(tokens: list[str], pair: tuple[str, ...]) -> list[str]:
+    out: list[str] = []
+    i = 0
+    while i < len(tokens):
+        two = tuple(tokens[i : i + 2]) == pair
+        out.append(tokens[i] + tokens[i + 1] if two else tokens[i])
+        i += 2 if two else 1
+    return out
+
+
+def _learn(texts: Sequence[str], number: int) -> Merges:
+    """A small training, ties to the pair that comes first in the alphabet."""
+    words, merges = [list(text) for text in texts], []
+    for _ in range(number):
+        counts = Counter(pair for word in words for pair in pairwise(word))
+        if not counts:
+            break
+        best = min(counts, key=lambda p: (-counts[p], p))
+        words = [_joined(word, best) for word in words]
+        merges.append(best)
+    return merges
+
+
+# --- encode_word ----------------------------------------------------------------------------------
+
+
+def _library(word: str, merges: Merges) -> list[str]:
+    """The `tokenizers` library with these merges."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+
+    pieces = [*sorted(set(word) | set("".join(a + b for a, b in merges)))]
+    pieces += [a + b for a, b in merges]
+    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    model = BPE(vocab=vocabulary, merges=[(left, right) for left, right in merges])
+    return list(Tokenizer(model).encode(word).tokens)
+
+
+def _replayed(word: str, merges: Merges) -> list[str]:
+    tokens = list(word)
+    for pair in merges:
+        tokens = _joined(tokens, tuple(pair))
+    return tokens
+
+
+def _longest_first(word: str, merges: Merges) -> list[str]:
+    known = {left + right for left, right in merges}
+    tokens, start = [], 0
+    while start < len(word):
+        end = next((e for e in range(len(word), start, -1) if word[start:e] in known), start + 1)
+        tokens.append(word[start:end])
+        start = end
+    return tokens
+
+
+def _leftmost_first(word: str, merges: Merges) -> list[str]:
+    """Joins the first pair from the left that is any merge, and starts again."""
+    tokens, known = list(word), {tuple(pair) for pair in merges}
+    while True:
+        places = [i for i, pair in enumerate(pairwise(tokens)) if pair in known]
+        if not places:
+            return tokens
+        tokens[places[0] : places[0] + 2] = ["".join(tokens[places[0] : places[0] + 2])]
+
+
+def _first_only(word: str, merges: Merges) -> list[str]:
+    tokens = list(word)
+    for left, right in merges:
+        for i, pair in enumerate(pairwise(tokens)):
+            if pair == (left, right):
+                tokens[i : i + 2] = [left + right]
+                break
+    return tokens
+
+
+def _from_the_right(word: str, merges: Merges) -> list[str]:
+    tokens = list(word)
+    for left, right in merges:
+        back = _joined(tokens[::-1], (right, left))
+        tokens = [left + right if t == right + left and len(t) > 1 else t for t in back[::-1]]
+    return tokens
+
+
+def _by_text(word: str, merges: Merges) -> list[str]:
+    """Joins neighbours whose joined text is a token, whatever the pair was."""
+    tokens = list(word)
+    age = {left + right: i for i, (left, right) in reversed(list(enumerate(merges)))}
+    while True:
+        pairs = [pair for pair in pairwise(tokens) if "".join(pair) in age]
+        if not pairs:
+            return tokens
+        tokens = _joined(tokens, min(pairs, key=lambda p: age["".join(p)]))
+
+
+def _word(rng: random.Random, letters: str, low: int, high: int) -> str:
+    return "".join(rng.choice(letters) for _ in range(rng.randint(low, high)))
+
+
+# on these two words every mistake below gives something else
+RUNS = ("cccccabac", [("c", "c"), ("cc", "c"), ("c", "a"), ("cc", "ca")])
+TAKEN = ("aaaccbccb", [("c", "b"), ("c", "c"), ("a", "cc"), ("a", "a"), ("c", "cb")])
+
+
+def _renamed(case: tuple[str, Merges], rng: random.Random) -> tuple[str, Merges]:
+    """The same case in other letters."""
+    table = str.maketrans("abc", "".join(rng.sample("abcdefghijklmnopqrstuvwxyz", 3)))
+    word, merges = case
+    return word.translate(table), [(a.translate(table), b.translate(table)) for a, b in merges]
+
+
+def _encode_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[str, Merges]]:
+    cases: list[tuple[str, Merges]] = [_renamed(RUNS, rng), _renamed(TAKEN, rng)]
+    cases.append(("a" * rng.choice((5, 7, 9)), [("a", "a"), ("aa", "aa")]))
+    cases.append((_word(rng, "xyz", 2, 4), []))
+    while len(cases) < 8:
+        letters = rng.choice(("abc", "abcd", "aeinst"))
+        merges = _learn([_word(rng, letters, 3, 7) for _ in range(30)], rng.randint(6, 25))
+        word = _word(rng, letters, 6, 16)
+        if _library(word, merges) == _replayed(word, merges) != _longest_first(word, merges):
+            cases.append((word, merges))
+    return cases
+
+
+ENCODE = Task(
+    name="encode_word",
+    reference=_library,
+    visible=(
+        ("lowing", [("l", "o"), ("g", "i"), ("lo", "w")]),
+        RUNS,
+        TAKEN,
+        ("sunthus", [("t", "h"), ("u", "s"), ("n", "t"), ("s", "u"), ("su", "n")]),
+    ),
+    hidden=_encode_hidden,
+    mistakes={
+        "you take the longest token that fits from the left: encoding replays the merges in the "
+        "order in which they were learned.": _longest_first,
+        "you join the first pair from the left that is any merge: of the pairs that the word has, "
+        "the *oldest* merge comes first, wherever it stands.": _leftmost_first,
+        "you join only the first place where a pair stands: one merge joins every such pair of the "
+        "word.": _first_only,
+        "you apply the newest merge first: they are replayed from the oldest on.": (
+            lambda word, merges: _replayed(word, merges[::-1])
+        ),
+        "you join from the right: in a, a, a the first two become one token.": _from_the_right,
+        "you join neighbours whenever their text is a token: a merge is a pair, and only its own "
+        "two tokens are joined.": _by_text,
+        "you stop after one merge: go on until the word has no pair that is a merge.": (
+            lambda word, merges: next(
+                (new for pair in merges if (new := _joined(list(word), tuple(pair))) != list(word)),
+                list(word),
+            )
+        ),
+    },
+)
+
+
+# --- cut_differently ------------------------------------------------------------------------------
+
+
+def _some_word(merges: Merges) -> str:
+    """The first word in the order of the alphabet, the short ones first."""
+    letters = sorted(set("".join(left + right for left, right in merges)))
+    for length in range(2, 7):
+        for signs in product(letters, repeat=length):
+            word = "".join(signs)
+            if _replayed(word, merges) != _longest_first(word, merges):
+                return word
+    raise ValueError(f"no word of up to six letters is cut differently by {merges}")
+
+
+def _refuse_word(args: tuple[Any, ...], answer: Any) -> str | None:
+    (merges,) = args
+    if not isinstance(answer, str):
+        return f"return one word, a string, not {type(answer).__name__}"
+    letters = sorted(set("".join(left + right for left, right in merges)))
+    if not answer or not set(answer) <= set(letters):
+        return f"{answer!r} is not made of the letters {', '.join(letters)}, as it should be"
+    if len(answer) > 100:
+        return f"the word has {len(answer)} letters; six are enough"
+    ours, other = _replayed(answer, merges), _longest_first(answer, merges)
+    if ours == other:
+        return (
+            f"{answer!r} is cut alike in both ways: {' | '.join(ours)}; look for a later merge "
+            "that wants a letter which an older one has taken"
+        )
+    return None
+
+
+def _cut_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Merges]]:
+    x, y = rng.sample("klmno", 2)  # two chains that can be cut alike, one merge after the other
+    cases: list[tuple[Merges]] = [([("q", "r"), ("p", "q")],), ([(x, y), (y, x), (x + y, y + x)],)]
+    while len(cases) < 7:
+        letters = "".join(rng.sample("abcdefghij", 3))
+        merges = _learn([_word(rng, letters, 3, 6) for _ in range(12)], rng.randint(3, 7))
+        try:
+            word = _some_word(merges)
+        except ValueError:
+            continue
+        if len(word) <= 5:
+            cases.append((merges,))
+    return cases
+
+
+CUT = Task(
+    name="cut_differently",
+    reference=_some_word,
+    visible=(
+        ([("b", "c"), ("a", "b")],),
+        ([("t", "h"), ("s", "t"), ("th", "e"), ("h", "e")],),
+        ([("n", "o"), ("o", "n"), ("no", "on")],),
+    ),
+    hidden=_cut_hidden,
+    accepts=_refuse_word,
+)
+
+
+# --- best_pair ------------------------------------------------------------------------------------
+
+Words = list[tuple[list[str], int]]
+
+
+def _best(words: Words, age: dict[str, int]) -> Pair:
+    """By brute force: every possible pair is counted at every place."""
+    ordered = sorted(age, key=age.__getitem__)
+    best: Pair = ("", "")
+    most = 0
+    for pair in ((left, right) for left in ordered for right in ordered):  # the oldest first
+        count = sum(
+            times
+            for tokens, times in words
+            for i in range(len(tokens) - 1)
+            if (tokens[i], tokens[i + 1]) == pair
+        )
+        if count > most:
+            best, most = pair, count
+    return best
+
+
+def _counts(words: Words) -> Counter[Pair]:
+    counts: Counter[Pair] = Counter()
+    for tokens, times in words:
+        for pair in pairwise(tokens):
+            counts[pair] += times
+    return counts
+
+
+def _choose(
+    key: Callable[[Pair, dict[str, int]], Any], count: Callable[[Words], Counter[Pair]] = _counts
+) -> Callable[[Words, dict[str, int]], Pair]:
+    def wrong(words: Words, age: dict[str, int]) -> Pair:
+        counts = count(words)
+        return min(counts, key=lambda p: (-counts[p], key(p, age)))
+
+    return wrong
+
+
+def _by_age(pair: Pair, age: dict[str, int]) -> tuple[int, int]:
+    return age[pair[0]], age[pair[1]]
+
+
+def _no_overlap(words: Words) -> Counter[Pair]:
+    counts: Counter[Pair] = Counter()
+    for tokens, times in words:
+        for pair in set(pairwise(tokens)):
+            counts[pair] += times * (len(tokens) - len(_joined(tokens, pair)))
+    return counts
+
+
+def _across(words: Words) -> Counter[Pair]:
+    return _counts(words) + Counter(
+        (one[0][-1], other[0][0]) for one, other in pairwise(words) if one[0] and other[0]
+    )
+
+
+def _crossing(a: str, b: str, c: str, d: str) -> tuple[Words, dict[str, int]]:
+    """Three pairs occur twice; across the words, a and b meet three times."""
+    words = ("bc", "cda", "bcd", "ca", "bd", "da", "b")
+    names = {"a": a, "b": b, "c": c, "d": d}
+    return [([names[x] for x in word], 1) for word in words], {d: 0, b: 1, c: 2, a: 3}
+
+
+def _repeating(names: Sequence[str], more: int) -> tuple[Words, dict[str, int]]:
+    """(a, a) is the most frequent; other counts (overlap, per word, per kind) prefer others."""
+    a, b, c, d, e, f, g = names
+    words = [([a] * 5, 2 * more), ([b, c, b, c], 3 * more), ([d, e], 5 * more)]
+    words += [([f, g, last], 1) for last in (b, d, e, f)]
+    return words, {name: i for i, name in enumerate((f, g, e, d, c, b, a))}
+
+
+def _best_hidden(
+    rng: random.Random, generator: Generator
+) -> Sequence[tuple[Words, dict[str, int]]]:
+    cases: list[tuple[Words, dict[str, int]]] = []
+    while len(cases) < 5:
+        tokens = rng.sample(["a", "b", "c", "d", "ab", "ca", "e", "st", "in"], rng.randint(4, 7))
+        high = rng.choice((1, 3, 9))
+        words = [
+            ([rng.choice(tokens) for _ in range(rng.randint(1, 6))], rng.randint(1, high))
+            for _ in range(rng.randint(4, 9))
+        ]
+        age = {token: i for i, token in enumerate(tokens)}
+        counts, tied = _counts(words), len(cases) < 3  # at first several are the most frequent
+        most = max(counts.values(), default=0)
+        if (
+            counts
+            and (sum(n == most for n in counts.values()) > 1) == tied
+            and (tied or _best(words, age) != _best([(word, 1) for word, _ in words], age))
+        ):
+            shuffled = rng.sample(sorted(age), len(age))
+            cases.append((words, {token: age[token] for token in shuffled}))
+    a, b, c, d, e, f, g, h = rng.sample("abcdefghijklmnop", 8)
+    b, c, d, a = min(a, b, c, d), *sorted({a, b, c, d} - {min(a, b, c, d)})
+    cases.append(_crossing(a, b, c, d))
+    cases.append(_repeating((a, b, c, d, e, f, g), rng.randint(2, 4)))
+    cases.append(([([e, f], 1), ([e, g, h, a], 1)], {g: 0, h: 1, a: 2, f: 3, e: 4}))
+    return cases
+
+
+BEST = Task(
+    name="best_pair",
+    reference=_best,
+    visible=(
+        ([(list("low"), 1), (list("login"), 1)], {c: i for i, c in enumerate("gilnow")}),
+        (
+            [(["lo", "w"], 1), (["lo", "g", "i", "n"], 1)],
+            {c: i for i, c in enumerate(["g", "i", "l", "n", "o", "w", "lo"])},
+        ),
+        _crossing("a", "b", "c", "d"),
+        _repeating("abcdefg", 1),
+    ),
+    hidden=_best_hidden,
+    mistakes={
+        "you count each word once, however often it occurs: a word that occurs five times adds "
+        "five to each of its pairs.": _choose(
+            _by_age, lambda words: Counter(pair for tokens, _ in words for pair in pairwise(tokens))
+        ),
+        "you count a pair once per word: it may stand in a word several times.": _choose(
+            _by_age,
+            lambda words: _counts([([*pair], n) for t, n in words for pair in set(pairwise(t))]),
+        ),
+        "you count a, a, a as one pair: the trainer of the chapter counts every place, so it is "
+        "two.": _choose(_by_age, _no_overlap),
+        "you count pairs across the border of two words: each word is looked at alone.": _choose(
+            _by_age, _across
+        ),
+        "among equals you take the pair that was seen first: take the oldest left token, then the "
+        "oldest right one.": _choose(lambda pair, age: 0),
+        "among equals you go by the alphabet: what counts is the number in `age`.": _choose(
+            lambda pair, age: pair
+        ),
+        "among equals you take the youngest tokens: the smaller number is the older token.": (
+            _choose(lambda pair, age: (-age[pair[0]], -age[pair[1]]))
+        ),
+        "among equals you look at the right token first: the left one decides, and the right one "
+        "only if the left ones are the same.": _choose(lambda pair, age: _by_age(pair, age)[::-1]),
+        "you let age come before frequency: the most frequent pair wins, and age decides only "
+        "among equals.": lambda words, age: min(_counts(words), key=lambda p: _by_age(p, age)),
+        "this is the rarest pair: the most frequent one is merged.": (
+            lambda words, age: min(
+                _counts(words), key=lambda p: (_counts(words)[p], _by_age(p, age))
+            )
+        ),
+    },
+)
+
+
+# --- decode ---------------------------------------------------------------------------------------
+
+Ids = list[int]
+Numbers = list[tuple[int, int]]
+
+
+def _expand(i: int, merges: Numbers) -> bytes:
+    """The bytes of one token, from the top down."""
+    return bytes([i]) if i < 256 else b"".join(_expand(part, merges) for part in merges[i - 256])
+
+
+def _text(ids: Ids, merges: Numbers) -> str:
+    return b"".join(_expand(i, merges) for i in ids).decode("utf-8", errors="replace")
+
+
+def _piece_by_piece(ids: Ids, merges: Numbers) -> str:
+    return "".join(_expand(i, merges).decode("utf-8", errors="replace") for i in ids)
+
+
+def _byte_by_byte(ids: Ids, merges: Numbers) -> str:
+    return "".join(chr(byte) for i in ids for byte in _expand(i, merges))
+
+
+def _ignore(ids: Ids, merges: Numbers) -> str:
+    return b"".join(_expand(i, merges) for i in ids).decode("utf-8", errors="ignore")
+
+
+def _swapped(ids: Ids, merges: Numbers) -> str:
+    return _text(ids, [(right, left) for left, right in merges])
+
+
+def _from_257(ids: Ids, merges: Numbers) -> str:
+    return _text([i - 1 if i > 256 else i for i in ids], merges)
+
+
+def _reversed(ids: Ids, merges: Numbers) -> str:
+    return _text(ids[::-1], merges)
+
+
+TEXTS = (
+    "Grüße aus Köln!",
+    "北京 and 東京",
+    "naïve café, 3 €",
+    "Смотри: ¿qué?",
+    "a 😀 film",
+    "हिन्दी film",
+)
+
+
+def _numbers(text: str, number: int, rng: random.Random) -> tuple[Ids, Numbers]:
+    """A text as ids after some merges of random neighbours."""
+    ids, merges = list(text.encode()), []
+    for _ in range(number):
+        if len(ids) < 2:
+            break
+        place = rng.randrange(len(ids) - 1)
+        pair = (ids[place], ids[place + 1])
+        merges.append(pair)
+        out: Ids = []
+        i = 0
+        while i < len(ids):
+            two = tuple(ids[i : i + 2]) == pair
+            out.append(255 + len(merges) if two else ids[i])
+            i += 2 if two else 1
+        ids = out
+    return ids, merges
+
+
+def _decode_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Ids, Numbers]]:
+    cases = [_numbers(text, rng.randint(4, 12), rng) for text in rng.sample(TEXTS, 4)]
+    broken, merges = _numbers("ж😀é", 1, rng)
+    cases.append((broken[rng.randint(1, 2) :], merges))
+    cases.append(([*"😀".encode()[: rng.randint(1, 3)], *_word(rng, "abc", 1, 4).encode()], []))
+    cases.append((cases[0][0] * 2, cases[0][1]))
+    cases.append(([], cases[1][1]))
+    return cases
+
+
+DECODE = Task(
+    name="decode",
+    reference=_text,
+    visible=(
+        ([256, 33], [(104, 105)]),
+        ([99, 97, 102, 195, 169], []),
+        ([257, 32, 256, 169, 258], [(97, 195), (99, 98), (257, 256)]),
+        ([240, 159, 152, 32, 256], [(111, 107)]),
+    ),
+    hidden=_decode_hidden,
+    mistakes={
+        "you decode token by token: a character may lie in two tokens, so put all bytes together "
+        "first and decode once.": _piece_by_piece,
+        "you turn each byte into a character of its own (chr, or latin-1): bytes are decoded as "
+        "UTF-8, where é is two of them.": _byte_by_byte,
+        "you drop the bytes that are no UTF-8: each should become �, errors='replace'.": _ignore,
+        "you put the right part of a merge before the left one.": _swapped,
+        "your merges begin at id 257: the first merge makes id 256.": _from_257,
+        "the text comes out backwards: the tokens stand in the order of the list.": _reversed,
+    },
+)
+
+
+# --- bits_per_byte --------------------------------------------------------------------------------
+
+
+def _bits(perplexity: float, tokens: int, text: str) -> float:
+    """log₂ of the probability of the whole text, shared among its bytes."""
+    return tokens * math.log2(perplexity) / sum(1 for _ in text.encode("utf-8"))
+
+
+def _bits_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[float, int, str]]:
+    return [
+        (round(rng.uniform(2, 200), 2), rng.randint(4, 40), text + _word(rng, "aéЖ北 ", 3, 30))
+        for text in rng.sample(TEXTS, 6)
+    ]
+
+
+BITS = Task(
+    name="bits_per_byte",
+    reference=_bits,
+    visible=(
+        (4.0, 6, "strawberries"),
+        (21.4, 8, "Où est le café?"),
+        (53.7, 9, "Смотри: film!"),
+    ),
+    hidden=_bits_hidden,
+    mistakes={
+        "you count characters: é is one character and two bytes, len(text.encode()) counts "
+        "bytes.": lambda perplexity, tokens, text: math.log2(perplexity) * tokens / len(text),
+        "this is in nats per byte: divide by ln 2 for bits.": (
+            lambda perplexity, tokens, text: _bits(perplexity, tokens, text) * math.log(2)
+        ),
+        "you multiply by ln 2: bits are nats divided by it, so they are the larger number.": (
+            lambda perplexity, tokens, text: _bits(perplexity, tokens, text) * math.log(2) ** 2
+        ),
+        "these are bits per token: times the tokens, divided by the bytes.": (
+            lambda perplexity, tokens, text: math.log2(perplexity)
+        ),
+        "tokens and bytes are exchanged: all tokens together cost tokens times the bits of one, "
+        "and the bytes share it.": lambda perplexity, tokens, text: (
+            math.log2(perplexity) * len(text.encode()) / tokens
+        ),
+        "the logarithm is missing: the perplexity is e to the loss, so take its logarithm.": (
+            lambda perplexity, tokens, text: perplexity / math.log(2) * tokens / len(text.encode())
+        ),
+        "this is the perplexity per byte: take its logarithm, in base 2.": (
+            lambda perplexity, tokens, text: 2 ** _bits(perplexity, tokens, text)
+        ),
+        "these are the bits of the whole text: divide them by the number of its bytes.": (
+            lambda perplexity, tokens, text: math.log2(perplexity) * tokens
+        ),
+        "you take the logarithm of base 10: nats need the natural one, bits that of base 2.": (
+            lambda perplexity, tokens, text: math.log10(perplexity) * tokens / len(text.encode())
+        ),
+    },
+)
+
+
+TASKS = (ENCODE, CUT, BEST, DECODE, BITS)

@@ -1,0 +1,428 @@
+"""Tasks of chapter 07: saliency, Kendall's τ, Jensen–Shannon, an adversary, rollout."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from grading.task import Task
+
+
+def _tenths(generator: Generator, *shape: int) -> Tensor:
+    """Normal numbers with one decimal, so that ties occur and a case can be read."""
+    return (torch.randn(*shape, generator=generator) * 10).round() / 10
+
+
+def _fixed(seed: int, *shape: int) -> Tensor:
+    return _tenths(Generator().manual_seed(seed), *shape)
+
+
+# --- saliencies -----------------------------------------------------------------------------------
+
+Three = tuple[Tensor, Tensor, Tensor]
+
+
+def _saliencies(G: Tensor) -> Three:
+    d = G.shape[-1]
+    ones = torch.ones(d, dtype=G.dtype)
+    return G @ ones / d, G.abs() @ ones / d, torch.linalg.vector_norm(G, dim=-1)
+
+
+def _saliency(change: Callable[[Tensor, Three], Three]) -> Callable[[Tensor], Three]:
+    return lambda G: change(G, _saliencies(G))
+
+
+def _no_index(G: Tensor, right: Three) -> Three:
+    average, l1, l2 = right
+    T = G.shape[-2]
+    return (average.sum(-1, keepdim=True).expand_as(average) + 0,
+            l1.sum(-1, keepdim=True).expand_as(l1) + 0,
+            l2.square().sum(-1, keepdim=True).sqrt().expand(*l2.shape[:-1], T) + 0)  # fmt: skip
+
+
+def _saliencies_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
+    cases = []
+    for lead in ((), (rng.randint(2, 4),), (2, rng.randint(3, 5)), (1,), (3,)):
+        T, d = rng.sample(range(2, 12), 2)
+        cases.append((torch.randn(*lead, T, d, generator=generator),))
+    return [*cases[:-1], (cases[-1][0].double(),)]
+
+
+SALIENCIES = Task(
+    name="saliencies",
+    reference=_saliencies,
+    visible=(
+        (torch.tensor([[3.0, -4.0]]),),
+        (_fixed(1, 5, 3),),
+        (_fixed(2, 2, 3, 4).double(),),
+    ),
+    hidden=_saliencies_hidden,
+    mistakes={
+        "your third one is G-L1 again, as printed: G-L2 is the root of the sum of squares.": (
+            _saliency(lambda G, r: (r[0], r[1], r[1]))
+        ),
+        "all words get the same number: j is summed over, the index t of the word must stay.": (
+            _saliency(_no_index)
+        ),
+        "you sum over the words (axis −2): a word's number comes from its own row, over the last "
+        "axis.": lambda G: _saliencies(G.mT),
+        "the root in G-L2 is missing.": _saliency(lambda G, r: (r[0], r[1], r[2].square())),
+        "G-L2 has no 1/d: it is the root of the sum of squares, not of their mean.": _saliency(
+            lambda G, r: (r[0], r[1], r[2] / G.shape[-1] ** 0.5)
+        ),
+        "you divide G-L2 by d: it is the root of the sum of squares alone.": _saliency(
+            lambda G, r: (r[0], r[1], r[2] / G.shape[-1])
+        ),
+        "G-avg and G-L1 lack their 1/d: they are means over the features.": _saliency(
+            lambda G, r: (r[0] * G.shape[-1], r[1] * G.shape[-1], r[2])
+        ),
+        "G-L1 takes the absolute value of the mean, so positive and negative parts cancel: it is "
+        "the mean of the absolute values.": _saliency(lambda G, r: (r[0], r[0].abs(), r[2])),
+        "G-avg keeps its sign: the absolute value belongs to G-L1 only.": _saliency(
+            lambda G, r: (r[1], r[1], r[2])
+        ),
+        "the order is G-avg, G-L1, G-L2.": _saliency(lambda G, r: (r[0], r[2], r[1])),
+    },
+)
+
+
+# --- kendall_tau ----------------------------------------------------------------------------------
+
+
+def _tau(x: Tensor, y: Tensor) -> float:
+    from scipy.stats import kendalltau
+
+    return float(kendalltau(x.double().numpy(), y.double().numpy()).statistic)
+
+
+def _pairs(x: Tensor, y: Tensor) -> tuple[int, int, int, int, int]:
+    """Concordant, discordant, all, tied in x, tied in y."""
+    signs = [
+        ((x[i] > x[j]).int() - (x[i] < x[j]).int(), (y[i] > y[j]).int() - (y[i] < y[j]).int())
+        for i in range(len(x))
+        for j in range(i)
+    ]
+    both = [int(a * b) for a, b in signs]
+    tied = [sum(int(pair[k] == 0) for pair in signs) for k in (0, 1)]
+    return both.count(1), both.count(-1), len(both), tied[0], tied[1]
+
+
+def _ranks(x: Tensor) -> Tensor:
+    return (x[:, None] > x).sum(1).double() + ((x[:, None] == x).sum(1).double() - 1) / 2
+
+
+def _correlation(x: Tensor, y: Tensor) -> float:
+    return float(torch.corrcoef(torch.stack([x.double(), y.double()]))[0, 1])
+
+
+def _by_pairs(
+    way: Callable[[int, int, int, int, int], float],
+) -> Callable[[Tensor, Tensor], float]:
+    return lambda x, y: float(way(*_pairs(x, y)))
+
+
+def _tie_agrees(x: Tensor, y: Tensor) -> float:
+    same = [bool((x[i] > x[j]) == (y[i] > y[j])) for i in range(len(x)) for j in range(i)]
+    return (2 * sum(same) - len(same)) / len(same)
+
+
+def _tau_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
+    cases: list[tuple[Tensor, Tensor]] = []
+    while len(cases) < 6:
+        n, few = rng.randint(5, 14), rng.randint(2, 5)
+        x = torch.randint(few, (n,), generator=generator) / 4 + 0.25
+        y = torch.randint(few + 1, (n,), generator=generator) / 4 + x * rng.choice((0, 1))
+        if len(cases) > 3:
+            x, y = torch.randn(2, n, generator=generator)
+        if len(x.unique()) > 1 and len(y.unique()) > 1 and abs(_tau(x, y)) > 0.05:
+            cases.append((x.double(), y.double()) if len(cases) == 2 else (x, y))
+    return cases
+
+
+KENDALL = Task(
+    name="kendall_tau",
+    reference=_tau,
+    visible=(
+        (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 3.0, 2.0])),
+        (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 2.0])),
+        (
+            torch.tensor([0.5, 0.1, 0.1, 0.2, 0.1, 0.9]),
+            torch.tensor([0.3, 0.3, 0.2, 0.1, 0.1, 0.7]),
+        ),
+        (torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0]), torch.tensor([-1.0, 8.0, 1.0, 0.0, 2.0])),
+    ),
+    hidden=_tau_hidden,
+    mistakes={
+        "you divide by all pairs: with ties that is τ-a; for τ-b the tied pairs leave the "
+        "denominator, √((n − n_x)(n − n_y)).": _by_pairs(lambda c, d, n, tx, ty: (c - d) / n),
+        "you divide by the concordant and discordant pairs: for τ-b a pair tied in x only still "
+        "counts for y, √((n − n_x)(n − n_y)).": _by_pairs(
+            lambda c, d, n, tx, ty: (c - d) / (c + d) if c + d else 0.0
+        ),
+        "the root in the denominator is missing.": _by_pairs(
+            lambda c, d, n, tx, ty: (c - d) / ((n - tx) * (n - ty))
+        ),
+        "this is the share of concordant pairs: the discordant ones are subtracted.": _by_pairs(
+            lambda c, d, n, tx, ty: c / n
+        ),
+        "the sign is the wrong way round: concordant minus discordant.": _by_pairs(
+            lambda c, d, n, tx, ty: (d - c) / math.sqrt((n - tx) * (n - ty))
+        ),
+        "you count a pair twice above the line and once below it: `for j in range(i)` takes every "
+        "pair once.": _by_pairs(
+            lambda c, d, n, tx, ty: 2 * (c - d) / math.sqrt((n - tx) * (n - ty))
+        ),
+        "this is Pearson's correlation of the scores: τ asks for the order of pairs only.": (
+            _correlation
+        ),
+        "this is Spearman's correlation of the ranks: τ counts pairs of words.": (
+            lambda x, y: _correlation(_ranks(x), _ranks(y))
+        ),
+        "a tied pair counts as agreement or as disagreement in your loop: it is neither, and adds "
+        "nothing to C − D.": _tie_agrees,
+        "you compare neighbours only: every word makes a pair with every other.": lambda x, y: (
+            float((x.diff().sign() * y.diff().sign()).mean())
+        ),
+    },
+    tolerance=1e-5,
+)
+
+
+# --- jensen_shannon -------------------------------------------------------------------------------
+
+
+def _jsd(p: Tensor, q: Tensor) -> Tensor:
+    """By entropies: H(m) − (H(p) + H(q)) / 2."""
+    H: Callable[[Tensor], Tensor] = torch.special.entr
+    return torch.sum(H((p + q) / 2) - (H(p) + H(q)) / 2, -1)
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    return torch.where(p > 0, p * (p / q).log(), 0).sum(-1)
+
+
+def _naive(p: Tensor, q: Tensor) -> Tensor:
+    m = (p + q) / 2
+    return ((p * (p / m).log()).sum(-1) + (q * (q / m).log()).sum(-1)) / 2
+
+
+def _jsd_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
+    cases: list[tuple[Tensor, Tensor]] = []
+    for lead in ((), (rng.randint(2, 5),), (2, rng.randint(3, 4)), (1,), (3,), (2,)):
+        T = rng.randint(5, 10)
+        p, q = (3 * torch.randn(2, *lead, T, generator=generator)).softmax(-1)
+        if len(cases) in (1, 3, 4):  # padding, and zeros of one of them
+            q = torch.cat([q[..., :-2], torch.zeros_like(q[..., :2])], -1)
+            p = torch.cat([p[..., :-1], torch.zeros_like(p[..., :1])], -1)
+            p, q = p / p.sum(-1, keepdim=True), q / q.sum(-1, keepdim=True)
+        cases.append((p, q))
+    cases[-1] = (cases[-1][0].double(), cases[-1][1].double())
+    return cases
+
+
+JSD = Task(
+    name="jensen_shannon",
+    reference=_jsd,
+    visible=(
+        (torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])),
+        (
+            torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]),
+            torch.tensor([[0.2, 0.2, 0.6], [0.3, 0.3, 0.4]]),
+        ),
+        (
+            torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.8, 0.0, 0.2, 0.0]]).double(),
+            torch.tensor([[0.5, 0.25, 0.25, 0.0], [0.0, 0.4, 0.6, 0.0]]).double(),
+        ),
+    ),
+    hidden=_jsd_hidden,
+    mistakes={
+        "where a weight is 0 you get NaN: 0 · ln 0 counts as 0, so make the logarithm harmless "
+        "there first.": _naive,
+        "this is the KL divergence from p to q: JSD compares each of them with their middle.": _kl,
+        "you compare only p with the middle: the other half is q with the middle.": (
+            lambda p, q: _kl(p, (p + q) / 2)
+        ),
+        "the halves are missing: it is ½ of each of the two sums.": lambda p, q: 2 * _jsd(p, q),
+        "this is in bits: take the natural logarithm.": lambda p, q: _jsd(p, q) / math.log(2),
+        "this is the root of it, the Jensen–Shannon *distance*: the divergence has no root.": (
+            lambda p, q: _jsd(p, q).clamp(min=0).sqrt()
+        ),
+        "your middle is p + q: it is half of that, and a distribution again.": lambda p, q: (
+            _jsd(p, q) - math.log(2)
+        ),
+        "you take the mean over the words: it is their sum.": lambda p, q: _jsd(p, q) / p.shape[-1],
+        "you add up the whole tensor: each pair of rows has its own divergence, so the sum runs "
+        "over the last axis.": lambda p, q: _jsd(p, q).sum(),
+        "the sign is the wrong way round: a divergence is never below 0.": lambda p, q: -_jsd(p, q),
+        "this is the total variation, half the sum of the absolute differences.": lambda p, q: (
+            (p - q).abs().sum(-1) / 2
+        ),
+    },
+)
+
+
+# --- other_attention ------------------------------------------------------------------------------
+
+
+def _farthest(votes: Tensor, alpha: Tensor, far: float = 0.0) -> Tensor:
+    """The best weights on one or two words, by trying all."""
+    v, y = votes.double(), (alpha.double() * votes.double()).sum()
+    best, longest = alpha.double(), 0.0
+    for i, j in permutations(range(len(v)), 2):
+        if not v[i] < y <= v[j]:
+            continue
+        w = torch.zeros(len(v), dtype=torch.float64)
+        w[i], w[j] = (v[j] - y) / (v[j] - v[i]), (y - v[i]) / (v[j] - v[i])
+        distance = float((w - alpha).abs().sum() / 2)
+        if distance > longest:
+            best, longest = w, distance
+    return best.to(alpha)
+
+
+def _distance(w: Tensor, alpha: Tensor) -> float:
+    return float((w.double() - alpha.double()).abs().sum() / 2)
+
+
+def _refuse_weights(args: tuple[Any, ...], answer: Any) -> str | None:
+    votes, alpha, far = args
+    if not isinstance(answer, Tensor):
+        return f"return a tensor of weights, not {type(answer).__name__}"
+    if answer.shape != alpha.shape:
+        return f"the weights have the shape {tuple(answer.shape)}, expected {tuple(alpha.shape)}"
+    w = answer.double()
+    if not torch.isfinite(w).all():
+        return "a weight is not a finite number"
+    if w.min() < -1e-6:
+        return f"a weight is below 0: {w.min():.3f}"
+    if abs(w.sum() - 1) > 1e-4:
+        return f"the weights sum to {w.sum():.4f}, not to 1"
+    before, after = ((each * votes.double()).sum() for each in (alpha.double(), w))
+    if abs(after - before) > 1.1e-3:
+        return (
+            f"the sum of the votes moves from {before:.4f} to {after:.4f}, so the prediction "
+            "changes: two words need one that votes below the sum and one that votes above"
+        )
+    if _distance(w, alpha) < far - 1e-4:
+        return (
+            f"the distance is {_distance(w, alpha):.3f}, and at least {far:.3f} is asked for: "
+            "choose words that have little of alpha"
+        )
+    return None
+
+
+def _weights_hidden(
+    rng: random.Random, generator: Generator
+) -> Sequence[tuple[Tensor, Tensor, float]]:
+    cases: list[tuple[Tensor, Tensor, float]] = []
+    while len(cases) < 6:
+        T = rng.randint(5, 12)
+        votes = torch.randn(T, generator=generator)
+        alpha = (2 * torch.randn(T, generator=generator)).softmax(-1)
+        longest = _distance(_farthest(votes, alpha), alpha)
+        far = math.floor(100 * longest - 2) / 100
+        uniform = torch.full((T,), 1 / T)
+        if far > max(0.6, _distance(uniform, alpha), _distance(alpha.flip(0), alpha)):
+            cases.append((votes, alpha, far))
+    return cases
+
+
+OTHER = Task(
+    name="other_attention",
+    reference=_farthest,
+    visible=(
+        (torch.tensor([-1.0, 0.0, 1.0]), torch.tensor([0.0, 1.0, 0.0]), 0.95),
+        (
+            torch.tensor([-1.0, 0.5, 2.0, -0.5, 1.0]),
+            torch.tensor([0.15, 0.5, 0.05, 0.2, 0.1]),
+            0.75,
+        ),
+    ),
+    hidden=_weights_hidden,
+    accepts=_refuse_weights,
+)
+
+
+# --- rollout --------------------------------------------------------------------------------------
+
+
+def _rollout(A: Tensor) -> Tensor:
+    """Token by token, along all paths of single steps."""
+    maps = 0.5 * A.double().mean(1) + 0.5 * torch.eye(A.shape[-1]).double()
+    out = maps[-1]
+    for layer in reversed(range(len(maps) - 1)):
+        out = torch.einsum("ts,sr->tr", out, maps[layer])
+    return out.to(A)
+
+
+def _halved(A: Tensor) -> Tensor:
+    return 0.5 * A.mean(1) + 0.5 * torch.eye(A.shape[-1], dtype=A.dtype)
+
+
+def _product(maps: Tensor) -> Tensor:
+    out = torch.eye(maps.shape[-1], dtype=maps.dtype)
+    for layer in maps:
+        out = layer @ out
+    return out
+
+
+def _rollout_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
+    cases = []
+    for L, H in ((1, 3), (2, 1), (3, 2), (rng.randint(2, 4), rng.randint(2, 5)), (2, 4)):
+        T = rng.randint(5, 9)
+        scores = 2 * torch.randn(L, H, T, T, generator=generator)
+        cases.append((scores.softmax(-1),))
+    return [*cases[:-1], (cases[-1][0].double(),)]
+
+
+def _maps(seed: int, *shape: int) -> Tensor:
+    return (2 * _fixed(seed, *shape)).softmax(-1)
+
+
+ROLLOUT = Task(
+    name="rollout",
+    reference=_rollout,
+    visible=(
+        (torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]]),),
+        (_maps(3, 2, 3, 4, 4),),
+        (_maps(4, 3, 2, 5, 5).double(),),
+    ),
+    hidden=_rollout_hidden,
+    mistakes={
+        "your layers are multiplied in the wrong order: the last layer stands on the left, "
+        "Â_L … Â_1.": lambda A: _product(_halved(A).flip(0)),
+        "the residual connection is missing: each layer counts as ½ A + ½ I.": (
+            lambda A: _product(A.mean(1))
+        ),
+        "you add I without halving, so the rows sum to more than 1: it is ½ A + ½ I.": (
+            lambda A: _product(2 * _halved(A))
+        ),
+        "the heads are added up: they are averaged.": lambda A: _product(
+            0.5 * A.sum(1) + 0.5 * torch.eye(A.shape[-1], dtype=A.dtype)
+        ),
+        "you use the first head only: the heads are averaged.": lambda A: _rollout(A[:, :1]),
+        "you take the largest head in each cell: the heads are averaged.": lambda A: _product(
+            0.5 * A.amax(1) + 0.5 * torch.eye(A.shape[-1], dtype=A.dtype)
+        ),
+        "you multiply entry by entry: it is the matrix product, which follows every path.": (
+            lambda A: _halved(A).prod(0)
+        ),
+        "you average the layers: they follow each other, so their maps are multiplied.": (
+            lambda A: _halved(A).mean(0)
+        ),
+        "this is the last layer alone: multiply the maps of all layers.": lambda A: _halved(A)[-1],
+        "rows and columns are exchanged: a row is a destination of the last layer.": (
+            lambda A: _rollout(A).mT.contiguous()
+        ),
+        "the residual connection is added once, at the end: every layer has its own, "
+        "½ A + ½ I.": lambda A: (
+            0.5 * _product(A.mean(1)) + 0.5 * torch.eye(A.shape[-1], dtype=A.dtype)
+        ),
+    },
+)
+
+
+TASKS = (SALIENCIES, KENDALL, JSD, OTHER, ROLLOUT)

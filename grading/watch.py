@@ -1,0 +1,145 @@
+"""Starts a process, reads what it tells, and ends it when it takes more than it may.
+
+`watch(argv, environment, limits)` looks at the whole tree of processes ten times a second, from
+outside: none of them can hide from it, or stop it. What they write is read as bytes up to a
+limit, and nothing of it is believed.
+
+What it does not see is memory that no process maps: files in memory (memfd_create) and System V
+segments. For those there is only the size limit of each file.
+"""
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TICK = 0.1  # seconds between two looks at the processes
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may use: seconds, bytes, and numbers of processes and threads."""
+
+    cell_seconds: float = 15.0
+    total_seconds: float = 300.0
+    memory: int = 2 << 30  # of all processes together
+    address_space: int = 8 << 30  # of each process
+    output: int = 10 << 20
+    file: int = 64 << 20
+    disk: int = 256 << 20
+    processes: int = 48
+    threads: int = 256
+
+
+def watch(argv: list[str], environment: dict[str, str],
+          limits: Limits) -> tuple[list[dict[str, Any]], tuple[str, str]]:  # fmt: skip
+    """Start the process, read what it tells, and end it when it takes more than it may.
+
+    Returns:
+        lines: what it told, as far as it was understood.
+        verdict: a status and a reason: why it was ended, or how it ended.
+    """
+    process = subprocess.Popen(
+        argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    told, complaint, verdict = bytearray(), bytearray(), None
+    deadline, look = time.monotonic() + limits.total_seconds, 0.0
+    try:
+        for stream, chunk in chunks(process):
+            (told if stream is process.stdout else complaint).extend(chunk)
+            now = time.monotonic()
+            if len(told) > 2 * limits.output or len(complaint) > limits.output:
+                verdict = "crashed", f"killed: output above {limits.output:,} bytes"
+            elif now > deadline:
+                verdict = "timed out", f"timed out after {limits.total_seconds:g} s in total"
+            elif now > look:
+                look, verdict = now + TICK, excess(process.pid, limits)
+            if verdict:
+                break
+    finally:
+        kill_tree(process)
+    words = complaint.decode(errors="replace").strip().rpartition("\n")[2][-300:]
+    return parsed(bytes(told)), verdict or (
+        "crashed", f"ended from inside (status {process.returncode}) {words}".strip()
+    )  # fmt: skip
+
+
+def chunks(process: subprocess.Popen[bytes]) -> Iterator[tuple[Any, bytes]]:
+    """What the process writes, piece by piece; an empty piece whenever a tick has passed."""
+    with selectors.DefaultSelector() as selector:
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(TICK)
+            for key, _ in ready:
+                piece = os.read(key.fd, 1 << 16)
+                if not piece:
+                    selector.unregister(key.fileobj)
+                yield key.fileobj, piece
+            if not ready:
+                yield None, b""
+
+
+def excess(root: int, limits: Limits) -> tuple[str, str] | None:
+    """What the processes below `root` have taken too much of, or None."""
+    pids = tree(root)
+    if len(pids) > limits.processes:
+        return "crashed", f"killed: more than {limits.processes} processes"
+    if sum(map(memory, pids)) > limits.memory:
+        return "crashed", f"killed: memory above {limits.memory / 2**30:.3g} GB"
+    return None
+
+
+def tree(root: int) -> list[int]:
+    """`root` and all its descendants."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, IndexError):
+                after_name = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                children.setdefault(int(after_name[1]), []).append(int(name))
+    found = [root]
+    for pid in found:
+        found.extend(children.get(pid, []))
+    return found
+
+
+def memory(pid: int) -> int:
+    """Bytes of `pid` that are its own: not the libraries, which all processes share."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return 1024 * sum(map(int, re.findall(r"^(?:RssAnon|RssShmem):\s+(\d+) kB", text, re.M)))
+
+
+def kill_tree(process: subprocess.Popen[bytes]) -> None:
+    """Kill it and what it started; bubblewrap's death is the death of all that is inside."""
+    for pid in tree(process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()
+
+
+def parsed(told: bytes) -> list[dict[str, Any]]:
+    """The lines that are JSON objects; the rest is nobody's."""
+    lines = []
+    for text in told.split(b"\n"):
+        with contextlib.suppress(ValueError, RecursionError):
+            line = json.loads(text)
+            if isinstance(line, dict):
+                lines.append(line)
+    return lines

@@ -1,0 +1,97 @@
+"""The bank of wrong and differently written right answers, one file per exercise.
+
+Each `wrong_answers/NN_name.py` holds
+
+- `WRONG: dict[str, list[tuple[str, str]]]`: by task, at least five answers that students give,
+  each the source text of the answer cell and a lower-case fragment of the message it must get;
+- `RIGHT: dict[str, list[str]]`: by task, two answers written differently from the solution.
+"""
+
+import contextlib
+import io
+import json
+import linecache
+import math
+import runpy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import torch
+
+from attnlib import check as checking
+from grading.judge import hidden_file
+from grading.scan import Findings, scan
+from grading.tasks import exercise
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDER = Path(__file__).parent / "wrong_answers"
+
+
+@dataclass(frozen=True)
+class Bank:
+    """The answers to one exercise."""
+
+    wrong: dict[str, list[tuple[str, str]]]
+    right: dict[str, list[str]]
+
+
+def banks() -> list[str]:
+    """The exercises that have a bank."""
+    return sorted(path.stem for path in FOLDER.glob("[0-9]*.py"))
+
+
+def bank(name: str) -> Bank:
+    """The bank of one exercise."""
+    found = runpy.run_path(str(FOLDER / f"{name}.py"))
+    return Bank(found["WRONG"], found["RIGHT"])
+
+
+def solutions() -> list[str]:
+    """The exercises that have a solutions notebook."""
+    return sorted(path.stem for path in (ROOT / "solutions").glob("*/*.ipynb"))
+
+
+def solution_cells(name: str) -> list[Any]:
+    """The cells of a solutions notebook."""
+    path = ROOT / "solutions" / name / f"{name}.ipynb"
+    return list(nbformat.read(path, as_version=4).cells)
+
+
+def solved(name: str) -> dict[str, str]:
+    """The source of each task's answer cell in the solutions notebook."""
+    ids = {c.metadata.get("nbgrader", {}).get("grade_id"): c.source for c in solution_cells(name)}
+    return {task: ids[f"{task}_answer"] for task in exercise(name)}
+
+
+def run(source: str) -> dict[str, Any]:
+    """Execute an answer as a notebook would, in a fresh namespace."""
+    file = f"<cell {hash(source)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    space = {"__name__": "__main__", "torch": torch, "math": math, "np": np, "numpy": np}
+    exec(compile(source, file, "exec"), space)
+    return space
+
+
+def answered(task: str, source: str, monkeypatch: Any) -> list[dict[str, Any]]:
+    """The outputs of a check cell under an answer; ATTNLIB_HIDDEN must be set."""
+    shown: list[dict[str, Any]] = []
+    monkeypatch.setattr(checking, "show", shown.append)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        checking.check(task, run(source)[task])
+    data = json.loads(json.dumps(shown, allow_nan=False))
+    return [{"output_type": "display_data", "data": {checking.MIME: one}} for one in data]
+
+
+def write_hidden(name: str, seed: str, folder: Path) -> Path:
+    """The file that ATTNLIB_HIDDEN names, as the sandbox makes it."""
+    path = folder / f"{name}-{seed}.json"
+    path.write_text(hidden_file(name, seed), encoding="utf-8")
+    return path
+
+
+def scanned(name: str, sources: dict[str, str]) -> Findings:
+    """The scan of a submission with these answers."""
+    return scan(name, ["import torch\nfrom attnlib.check import check", *sources.values()])

@@ -1,0 +1,81 @@
+"""A class in a temporary folder: an exercise released, and submissions laid out to be graded."""
+
+import functools
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from grading import build
+from grading.autograde import grade_class, pool
+from grading.sandbox import SandboxError
+from grading.settings import ROOT, Places
+from grading.submission import How
+from grading.watch import Limits
+
+
+def released_class(name: str, home: Path) -> Places:
+    """A class whose gradebook knows an exercise, kept in an empty folder."""
+    places = Places(home, home / "dist")
+    home.mkdir(parents=True, exist_ok=True)
+    build.generate(name, home / "released", places)
+    return places
+
+
+@functools.cache
+def notebook(folder: str, name: str) -> NotebookNode:
+    """A notebook of the course; not to be changed."""
+    return nbformat.read(ROOT / folder / name / f"{name}.ipynb", as_version=4)
+
+
+def answered(name: str, answers: Mapping[str, str]) -> NotebookNode:
+    """The released notebook with the sources of some cells, by grade_id."""
+    made = nbformat.from_dict(notebook("exercises", name))
+    for cell in made.cells:
+        cell.source = answers.get(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.source)
+    return made
+
+
+def solved(name: str) -> NotebookNode:
+    """What the best student hands in: the solutions."""
+    return nbformat.from_dict(notebook("solutions", name))
+
+
+def hand_in(places: Places, name: str, student: str, work: Any) -> Path:
+    """Lay a submission where `collect` would; `work` is a notebook, or the bytes of a file."""
+    path = places.submitted / student / name / f"{name}.ipynb"
+    path.parent.mkdir(parents=True)
+    if isinstance(work, bytes):
+        path.write_bytes(work)
+    elif work is not None:
+        path.write_text(json.dumps(work))  # as it is, valid or not
+    return path
+
+
+def points(report: Mapping[str, Any]) -> float:
+    """All points of a report."""
+    return float(sum(task["points"] for task in report["tasks"].values()))
+
+
+def deadly(name: str, student: str, how: Any) -> dict[str, Any]:
+    """In place of `grade_one`: a submission that kills the process that grades it."""
+    if student == "killer":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if student == "unlucky":
+        raise SandboxError("no room")
+    time.sleep(0.2)
+    with (how.places.home / "log").open("a") as file:
+        file.write(f"{student}\n")
+    return {"student": student, "status": "graded", "reason": "", "notes": [], "tasks": {}}
+
+
+def run_class(name: str, home: Path, students: list[str], limits: Limits) -> list[dict[str, Any]]:
+    """Grade a class by two processes, in this one or in one that is going to be killed."""
+    how = How(Places(home, home / "dist"), "a seed", limits)
+    return grade_class(name, students, how, functools.partial(pool, 2), progress=False)

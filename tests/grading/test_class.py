@@ -1,0 +1,382 @@
+"""A class of forty, from the release to the marks: every row is known before it is graded."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from attacks import ATTACKS, NAME, RIGHT, SOLVED, submission
+from bank import bank
+from classroom import answered, deadly, hand_in, notebook, released_class, run_class, solved
+
+from grading import __main__ as command
+from grading import autograde, build, sandbox
+from grading.collect import collect
+from grading.marks import write_marks
+from grading.preprocess import MANUAL
+from grading.settings import Places
+from grading.submission import How, grade_one, points, report_path
+from grading.watch import Limits
+
+REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
+needs_sandbox = pytest.mark.skipif(
+    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
+)
+LIMITS = Limits(cell_seconds=6, total_seconds=90, memory=1200 << 20)
+TASKS = points(NAME)
+GRADED, CRASHED, LATE, ABSENT = "graded", "crashed", "timed out", "not submitted"
+BYHAND = "explain_scale"
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Student:
+    """A student: what is handed in by which name, and the rows that must come of it.
+
+    Attributes:
+        files: the content by path in the archive; none if nothing is handed in.
+        rows: points and status by task; tasks that are left out are 0 points, graded.
+        told: what the rows without points must say, all of them.
+    """
+
+    files: dict[str, bytes]
+    rows: dict[str, tuple[float, str]] = field(default_factory=dict)
+    told: str = ""
+
+    def row(self, task: str) -> tuple[float, str]:
+        """The points and the status that a task must have."""
+        return self.rows.get(task, (0.0, GRADED))
+
+
+FULL = {task: (most, GRADED) for task, most in TASKS.items()} | {BYHAND: (0.0, MANUAL)}
+WORKING = {task: row for task, row in FULL.items() if task != BYHAND}
+
+
+def every(status: str) -> dict[str, tuple[float, str]]:
+    """No points for any task."""
+    return dict.fromkeys(TASKS, (0.0, status))
+
+
+def file(work: Any, path: str = "{id}_" + NAME + ".ipynb") -> dict[str, bytes]:
+    """One file to hand in."""
+    return {path: work if isinstance(work, bytes) else json.dumps(work).encode()}
+
+
+def attempt(**answers: str) -> Any:
+    """The solutions with other answers to some tasks, and an answer by hand."""
+    made = solved(NAME)
+    for cell in made.cells:
+        task = cell.metadata.get("nbgrader", {}).get("grade_id", "").removesuffix("_answer")
+        cell.source = answers.get(task, cell.source)
+    return made
+
+
+def broken(body: str, status: str, told: str = "") -> Student:
+    """All is right, but the first task's function does something terrible."""
+    work = attempt(attend=f"import os\n\ndef attend(q, k, v):\n{body}")
+    return Student(file(work), every(status) | {BYHAND: (0.0, MANUAL)}, told)
+
+
+def own_cell(source: str) -> Any:
+    """The solutions, and a cell of the student's own at the end."""
+    work = solved(NAME)
+    work.cells.append(nbformat.v4.new_code_cell(source))
+    return work
+
+
+def good_students() -> list[Student]:
+    """Solutions under many names, answers written differently, and such as miss one task."""
+    answers = bank(NAME)
+    names = (
+        "{id}_" + NAME + ".ipynb", "{id}/" + NAME + ".ipynb", "{id} - 04 Self Attention (2).ipynb",
+        "{id}/Untitled1.ipynb",
+    )  # fmt: skip
+    right = [Student(file(solved(NAME), name), FULL) for name in names]
+    for i in range(2):
+        work = {f"{task}_answer": answers.right[task][i] for task in answers.right}
+        right.append(Student(file(answered(NAME, work)), WORKING))
+    for task in WORKING:
+        wrong = attempt(**{task: answers.wrong[task][0][0]})
+        right.append(Student(file(wrong), FULL | {task: (0.0, GRADED)}))
+    twice = file(answered(NAME, {}), "{id}_old_" + NAME + ".ipynb") | file(solved(NAME))
+    right += [
+        Student(twice, FULL),  # the later one counts
+        Student(file(answered(NAME, {}))),  # nothing written
+        Student(file(answered(NAME, {"word_map_answer": SOLVED})), {"word_map": (3.0, GRADED)}),
+        Student(file(attempt(attend="def attend(q, k, v)\n    return")),
+                FULL | {"attend": (0.0, GRADED)}, "NameError"),
+    ]  # fmt: skip
+    return right
+
+
+def terrible_students() -> list[Student]:
+    """Everything that can go wrong with a submission but an attack on the marks."""
+    forever = "    while True:\n        try:\n            while True:\n                pass\n"
+    late = FULL | {"attend": (0.0, LATE)}
+    loop = attempt(attend="def attend(q, k, v):\n    while True:\n        pass")
+    return [
+        broken("    os._exit(3)", CRASHED, "(status 3) in cell 5"),
+        broken("    os.kill(os.getpid(), 11)", CRASHED, "(signal 11) in cell 5"),
+        broken("    x = [b'x' * 2**24 for _ in range(200)]", CRASHED, "memory above 1.17 GB"),
+        broken("    while True:\n        try:\n            os.fork()\n        except OSError:\n"
+               "            pass", CRASHED, "killed: "),
+        broken("    for _ in range(10**6):\n        print('x' * 1000)", CRASHED, "above"),
+        broken("    os.kill(os.getppid(), 9)", CRASHED, "ended from inside"),
+        broken(forever + "        except KeyboardInterrupt:\n            pass", LATE,
+               "timed out after 6 s in cell 5"),
+        Student(file(loop), late, "timed out after 6 s in cell 5"),
+        Student(file(own_cell("import os\nos._exit(0)")), every(MANUAL)),
+        Student(file(own_cell("while True:\n    pass")), FULL),
+        Student(file(b"no notebook at all"), every(CRASHED), "not a notebook"),
+        Student(file(b""), every(CRASHED), "the file is empty"),
+        Student(file(b'{"cells": [1, 2]}'), every(CRASHED), "not a notebook"),
+        Student(file(nbformat.v4.new_notebook())),
+        Student({}, every(ABSENT), "nothing was handed in"),
+    ]  # fmt: skip
+
+
+def cheats() -> list[Student]:
+    """Some of the attacks; all of them are in test_attacks.py."""
+    names = (
+        "check cell edited", "check cell deleted", "points raised", "the library's own",
+        "numpy allclose replaced", "a bundle for every call", "files written",
+    )  # fmt: skip
+    return [
+        Student(
+            file(submission(ATTACKS[name], notebook("exercises", NAME))),
+            {"word_map": (3.0, GRADED) if ATTACKS[name].honest == GRADED else (0.0, MANUAL)},
+        )
+        for name in names
+    ]
+
+
+def the_class() -> dict[str, Student]:
+    """Forty students by id, the kinds mixed."""
+    everybody = [*good_students(), *cheats(), *terrible_students()]
+    everybody += [Student(file(solved(NAME)), FULL) for _ in range(40 - len(everybody))]
+    order = sorted(range(len(everybody)), key=lambda i: (i * 17) % 40)
+    return {f"s{place:02d}": everybody[i] for place, i in enumerate(order)}
+
+
+def archive(path: Path, students: dict[str, Student]) -> Path:
+    """What the learning platform gives: a zip, each file a day after the one before."""
+    with zipfile.ZipFile(path, "w") as target:
+        for name, student in students.items():
+            for day, (pattern, content) in enumerate(student.files.items(), 1):
+                entry = zipfile.ZipInfo(pattern.format(id=name), (2026, 5, day, 12, 0, 0))
+                target.writestr(entry, content)
+    return path
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What a class has come to."""
+
+    students: dict[str, Student]
+    places: Places
+    before: dict[str, bytes]  # the reports that were there when the first run was killed
+    after: dict[str, bytes]
+    rows: list[dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
+    """Forty submissions released, collected, graded (with a kill in the middle), and marked."""
+    home = tmp_path_factory.mktemp("forty") / "class"
+    places, students = Places(home, home / "dist"), the_class()
+    assert build.release(NAME, None, places).exists()
+    places.roster.write_text("id,name\n" + "".join(f"{s},Student {s}\n" for s in students))
+    collected = collect(archive(home / "handed-in.zip", students), places)
+    assert {row.student for row in collected} == set(students)
+    assert sum(row.status == "missing" for row in collected) == 1
+    assert sum(row.status == "duplicate" for row in collected) == 1
+    order = autograde.handed_in(NAME, places)
+    kill_in_the_middle(home, order, enough=6)
+    before = reports(places)
+    assert 6 <= len(before) < len(order), "the first run was not killed in its middle"
+    found = run_class(NAME, home, order, LIMITS)
+    assert [report["student"] for report in found] == order
+    with write_marks(places).open(encoding="utf-8-sig", newline="") as table:
+        rows = list(csv.DictReader(table))
+    return Graded(students, places, before, reports(places), rows)
+
+
+def kill_in_the_middle(home: Path, students: list[str], enough: int) -> None:
+    """Start a run, and kill it when some reports are there."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom classroom import run_class\n"
+        f"from test_class import LIMITS, NAME\nif __name__ == '__main__':\n"
+        f"    run_class(NAME, Path({str(home)!r}), {students!r}, LIMITS)\n"
+    )
+    (home / "run.py").write_text(code)
+    paths = os.pathsep.join([str(HERE.parents[1]), str(HERE), os.environ.get("PYTHONPATH", "")])
+    mark = {"CLASS_OF_THIS_TEST": str(home)}
+    first = subprocess.Popen(
+        [sys.executable, str(home / "run.py")], env={**os.environ, "PYTHONPATH": paths, **mark}
+    )
+    try:
+        until = time.monotonic() + 300
+        while len(reports(Places(home))) < enough and time.monotonic() < until:
+            assert first.poll() is None, "the first run has ended by itself"
+            time.sleep(0.05)
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    until = time.monotonic() + 60
+    while marked(str(home)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not marked(str(home)), "workers have outlived the run that started them"
+
+
+def marked(mark: str) -> list[str]:
+    """The processes that were started by the first run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            found += [path.parent.name] if f"CLASS_OF_THIS_TEST={mark}" in path.read_text() else []
+        except OSError:
+            continue
+    return found
+
+
+def reports(places: Places) -> dict[str, bytes]:
+    """The reports by student, as they lie there."""
+    return {
+        path.parent.parent.name: path.read_bytes()
+        for path in places.autograded.glob(f"*/{NAME}/report.json")
+    }
+
+
+@needs_sandbox
+def test_there_is_a_row_for_every_student_and_task(graded: Graded) -> None:
+    assert len(graded.students) == 40
+    found = [(row["student"], row["exercise"], row["task"]) for row in graded.rows]
+    assert sorted(found) == sorted((s, NAME, task) for s in graded.students for task in TASKS)
+
+
+@needs_sandbox
+@pytest.mark.parametrize("student", the_class())
+def test_the_rows_are_those_that_were_foreseen(graded: Graded, student: str) -> None:
+    about = graded.students[student]
+    for row in (row for row in graded.rows if row["student"] == student):
+        task = row["task"]
+        assert float(row["max_points"]) == TASKS[task]
+        assert (float(row["points"]), row["status"]) == about.row(task), row
+        if float(row["points"]) == 0 and (task != BYHAND or row["status"] != MANUAL):
+            assert row["reason"], row
+        if row["status"] in (CRASHED, LATE, ABSENT):
+            assert about.told in row["reason"], row
+
+
+@needs_sandbox
+def test_nothing_was_graded_twice_and_nothing_lost_by_the_kill(graded: Graded) -> None:
+    assert set(graded.after) == {s for s, about in graded.students.items() if about.files}
+    for student, report in graded.before.items():
+        assert graded.after[student] == report, f"{student} was graded again"
+
+
+@needs_sandbox
+def test_a_third_run_changes_nothing(graded: Graded) -> None:
+    from grading import submission as module
+
+    def never(*args: Any) -> None:
+        raise AssertionError("graded again")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "convert", never)
+        how = How(graded.places, "a seed", LIMITS)
+        for student, report in graded.after.items():
+            assert grade_one(NAME, student, how) == json.loads(report)
+    assert reports(graded.places) == graded.after
+
+
+@needs_sandbox
+def test_the_gradebook_agrees_with_the_marks(graded: Graded) -> None:
+    from nbgrader.api import Gradebook
+
+    with Gradebook(graded.places.gradebook, "attention") as gradebook:
+        for row in graded.rows:
+            if row["status"] != ABSENT:
+                grade = gradebook.find_grade(row["task"], NAME, NAME, row["student"])
+                assert grade.score == float(row["points"]), row
+                assert grade.needs_manual_grade == (row["status"] == MANUAL), row
+
+
+@needs_sandbox
+def test_a_new_submission_or_seed_is_graded_again(tmp_path: Path) -> None:
+    places = released_class(NAME, tmp_path / "class")
+    path = hand_in(places, NAME, "student", b"")
+    how = How(places, "a seed", LIMITS)
+    assert grade_one(NAME, "student", how)["status"] == CRASHED
+    path.write_text(json.dumps(answered(NAME, {"attend_answer": RIGHT})))
+    again = grade_one(NAME, "student", how)
+    assert again["tasks"]["attend"]["points"] == 3
+    assert grade_one(NAME, "student", how) == again
+    other = grade_one(NAME, "student", How(places, "another seed", LIMITS))
+    assert other["seed"] != again["seed"]
+    assert other["tasks"]["attend"]["points"] == 3
+
+
+@needs_sandbox
+def test_make_grade_grades_what_was_handed_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ATTNLIB_SEED", raising=False)
+    places = released_class(NAME, tmp_path / "class")
+    hand_in(places, NAME, "student.1@x-y", answered(NAME, {"attend_answer": RIGHT}))
+    hand_in(places, NAME, "empty", b"")
+    words = ["--home", str(places.home), "grade", NAME, "--workers", "1"]
+    assert command.main(words) == 0
+    said = capsys.readouterr()
+    assert "1 crashed, 1 graded" in said.out
+    assert "empty: not a notebook: the file is empty" in said.out
+    assert "set ATTNLIB_SEED" in said.err
+    assert json.loads(report_path(NAME, "student.1@x-y", places).read_text())["status"] == GRADED
+    with autograde.alone(places):
+        assert command.main(words) == 1
+    assert "another run is grading" in capsys.readouterr().err
+
+
+def test_an_exercise_that_was_not_released_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "unusable", lambda: None)
+    places = Places(tmp_path / "class")
+    hand_in(places, NAME, "student", b"")
+    assert command.main(["--home", str(places.home), "grade", NAME]) == 1
+    assert f"make release NAME={NAME}" in capsys.readouterr().err
+
+
+def test_without_a_sandbox_the_command_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    assert command.main(["--home", str(tmp_path), "grade", NAME]) == 1
+    assert "--unsafe" in capsys.readouterr().err
+
+
+def test_a_worker_that_dies_takes_one_submission_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = released_class(NAME, tmp_path / "class")
+    monkeypatch.setattr(autograde, "grade_one", deadly)
+    students = ["a", "b", "killer", "c", "unlucky", "d", "e", "f", "g"]
+    found = run_class(NAME, places.home, students, LIMITS)
+    assert [report["student"] for report in found] == students
+    status = {report["student"]: report["status"] for report in found}
+    assert status.pop("killer") == CRASHED
+    assert status.pop("unlucky") == MANUAL
+    assert set(status.values()) == {GRADED}
+    assert "died, twice" in found[2]["reason"]
+    assert found[4]["reason"] == "not run, which is not the student's fault: no room"
+    log = (places.home / "log").read_text().split()
+    assert sorted(set(log)) == sorted(status), "somebody was not graded"

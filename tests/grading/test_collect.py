@@ -1,0 +1,663 @@
+"""From odd file names to rows: nobody's work is lost, taken for another's, or overwritten."""
+
+import csv
+import json
+import os
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bank import ROOT
+
+from grading import collect as collecting
+from grading import intake, tables
+from grading.__main__ import main
+from grading.build import BuildError, names
+from grading.collect import Row, collect, table
+from grading.marks import marks, students, write_marks
+from grading.recognise import (
+    Student,
+    candidates,
+    on_roster,
+    read_notebook,
+    student_id,
+    which_exercise,
+)
+from grading.settings import Places
+
+NAME = "04_self_attention"
+OTHER = "05_gpt2"
+NOON = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    """An empty class."""
+    monkeypatch.delenv("ATTNLIB_GRADEBOOK", raising=False)
+    return Places(tmp_path / "class", tmp_path / "dist")
+
+
+def work(word: str = "", name: str = NAME) -> bytes:
+    """A student's notebook, with a word of their own in it."""
+    data = json.loads((ROOT / "exercises" / name / f"{name}.ipynb").read_text(encoding="utf-8"))
+    data["cells"].append({"cell_type": "markdown", "id": "own", "metadata": {}, "source": word})
+    return json.dumps(data).encode()
+
+
+def put(folder: Path, files: dict[str, bytes], time: datetime = NOON) -> Path:
+    """Write files into a folder, with a time."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        os.utime(path, (time.timestamp(), time.timestamp()))
+    return folder
+
+
+def pack(
+    path: Path, files: dict[str, bytes], date: tuple[int, ...] = (2026, 11, 30, 13, 0, 0)
+) -> Path:
+    """Write files into a zip, with a local time."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, date), content)  # type: ignore[arg-type]
+    return path
+
+
+def roster(places: Places, text: str) -> None:
+    places.home.mkdir(parents=True, exist_ok=True)
+    places.roster.write_text(text, encoding="utf-8")
+
+
+def by_path(rows: list[Row]) -> dict[str, Row]:
+    return {row.path: row for row in rows if row.path}
+
+
+def submitted(places: Places, student: str, name: str = NAME) -> bytes:
+    return (places.submitted / student / name / f"{name}.ipynb").read_bytes()
+
+
+def kept(places: Places) -> set[bytes]:
+    """The contents of everything in collected/."""
+    return {p.read_bytes() for p in places.collected.rglob("*") if p.is_file()}
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV, read by other code than wrote it."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# whose, and which
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("04_self_attention.ipynb", NAME),
+        ("04_Self_Attention (1).IPYNB", NAME),
+        ("Jürgen Weiß/04-self-attention.ipynb", NAME),
+        ("alice_selfattention.ipynb", NAME),
+        ("04 Self Attention - Kopie.ipynb", NAME),
+        ("05_gpt2/alice.ipynb", OTHER),
+        ("04_self_attention/bob_05_gpt2.ipynb", OTHER),
+        ("alice.ipynb", None),
+        ("104_self_attentions.ipynb", None),
+    ],
+)
+def test_an_exercise_is_known_by_its_name(path: str, name: str | None) -> None:
+    assert which_exercise(path, None) == name
+
+
+def test_what_is_in_a_notebook_counts_more_than_its_name() -> None:
+    notebook, damage = read_notebook(work(name=OTHER))
+    assert damage == ""
+    assert which_exercise("alice_04_self_attention.ipynb", notebook) == OTHER
+    for name in names():
+        assert which_exercise("Untitled.ipynb", read_notebook(work(name=name))[0]) == name
+
+
+@pytest.mark.parametrize(
+    "notebook",
+    [3, [], {"cells": 3}, {"cells": [3, {"metadata": 3}, {"metadata": {"nbgrader": 3}},
+     {"metadata": {"nbgrader": {"grade_id": ["x"]}}}]}, None],
+)  # fmt: skip
+def test_a_strange_notebook_is_recognised_by_its_name_at_most(notebook: Any) -> None:
+    assert which_exercise("04_self_attention.ipynb", notebook) == NAME
+    assert which_exercise("x.ipynb", notebook) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"", "empty"), (b" \n", "empty"), (b"{", "no JSON"), (b"\xff\xfe", "no JSON"),
+     (b"[]", "no cells"), (b"{}", "no cells"), (b'{"cells": 3}', "no cells"),
+     (b"[" * 100_000, "no JSON")],
+)  # fmt: skip
+def test_what_is_no_notebook_is_told(content: bytes, told: str) -> None:
+    assert told in read_notebook(content)[1]
+
+
+def test_a_byte_order_mark_does_no_harm() -> None:
+    assert read_notebook(b"\xef\xbb\xbf" + work())[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "first"),
+    [
+        ("Ada Lovelace_4711_assignsubmission_file_/04_self_attention.ipynb", "Ada Lovelace"),
+        ("Ada Lovelace_4711_assignsubmission_file_04_self_attention.ipynb", "Ada Lovelace"),
+        ("all/Ada Lovelace_4711_assignsubmission_file_/x/Untitled.ipynb", "Ada Lovelace"),
+        ("alice_04_self_attention (1).ipynb", "alice"),
+        ("ALICE 04-Self-Attention.ipynb", "ALICE"),
+        ("04_self_attention_alice_final.ipynb", "alice"),
+        ("alice/04_self_attention/04_self_attention.ipynb", "alice"),
+        ("04_self_attention/alice.ipynb", "alice"),
+        ("alice/Untitled3.ipynb", "alice"),
+        ("alice/week 4/Untitled.ipynb", "alice"),
+        ("submissions/alice/solution.ipynb", "alice"),
+        ("Jürgen Weiß/04_self_attention.ipynb", "Jürgen Weiß"),
+        ("alice.zip/04_self_attention/04_self_attention.ipynb", "alice"),
+    ],
+)
+def test_the_student_is_found_in_a_path(path: str, first: str) -> None:
+    assert candidates(path)[0] == first
+
+
+def test_a_path_may_name_nobody() -> None:
+    assert candidates("04_self_attention.ipynb") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [("Jürgen Weiß", "jurgen_weiss"), ("José Ñandú-Łoś", "jose_nandu_los"), ("ALICE", "alice"),
+     ("../../etc", "etc"), ("a/b", "a_b"), ("李雷", ""), ("=1+1", "1_1")],
+)  # fmt: skip
+def test_an_id_is_a_plain_word(name: str, made: str) -> None:
+    assert student_id(name) == made
+
+
+ROSTER = [
+    Student("ada01", "Ada Lovelace"),
+    Student("s2", "Jürgen Weiß"),
+    Student("s21", "Anna Weiß"),
+    Student("ann", "Ann Lee"),
+    Student("lee7", "Lee Ann"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ada01", "ada01"), ("ADA01", "ada01"), ("Lovelace, Ada", "ada01"),
+        ("ada lovelace 7", "ada01"), ("my work ada01", "ada01"), ("Juergen Weiss", None),
+        ("jurgen weiss", "s2"),
+        ("Weiß Jürgen", "s2"), ("S2", "s2"), ("s21", "s21"), ("s2 1", "s2"), ("Weiß", None),
+        ("", None), ("ann", "ann"), ("ada", None), ("ann lee", None), ("李雷", None),
+    ],
+)  # fmt: skip
+def test_a_name_means_one_student_of_the_roster_or_none(text: str, found: str | None) -> None:
+    student, why = on_roster([text], ROSTER)
+    assert (student.id if student else None) == found
+    assert bool(why) == (found is None)
+
+
+def test_two_who_are_meant_are_both_told() -> None:
+    assert on_roster(["Ann Lee"], ROSTER)[1] == "'Ann Lee' may be ann or lee7"
+
+
+# taking in
+
+
+def test_a_folder_with_odd_names(tmp_path: Path, places: Places) -> None:
+    source = put(
+        tmp_path / "in",
+        {
+            "Ada Lovelace_4711_assignsubmission_file_/04_self_attention.ipynb": work("ada"),
+            "Jürgen Weiß_4712_assignsubmission_file_/Selbst ÜBUNG 04 self-attention.ipynb": work(
+                "j"
+            ),
+            "bob_04_self_attention (1).ipynb": work("bob"),
+            "CARLA 04_SELF_ATTENTION.IPYNB": work("carla"),
+            "dora/week 4/Untitled1.ipynb": work("dora"),
+            "dora/05_gpt2.ipynb": work("dora too", OTHER),
+        },
+    )
+    rows = collect(source, places)
+    assert {(row.student, row.exercise, row.status) for row in rows} == {
+        (student, NAME, "collected") for student in ("ada_lovelace", "jurgen_weiss", "bob", "carla")
+    } | {("dora", NAME, "collected"), ("dora", OTHER, "collected")}
+    assert submitted(places, "carla") == work("carla")
+    stamp = (places.submitted / "bob" / NAME / "timestamp.txt").read_text()
+    assert stamp == "2026-11-30 12:00:00.000000 UTC"
+    assert kept(places) >= {work("ada"), work("j"), work("bob"), work("dora too", OTHER)}
+
+
+def test_nbgrader_reads_the_time(tmp_path: Path, places: Places) -> None:
+    from nbgrader.coursedir import CourseDirectory
+
+    collect(put(tmp_path / "in", {"bob_04_self_attention.ipynb": work()}), places)
+    found = CourseDirectory().get_existing_timestamp(str(places.submitted / "bob" / NAME))
+    assert found == NOON.replace(tzinfo=None)
+
+
+def test_a_zip_with_zips_in_it(tmp_path: Path, places: Places) -> None:
+    inner = pack(
+        tmp_path / "inner.zip", {f"{NAME}/{NAME}.ipynb": work("b"), f"{NAME}/checks.json": b"{}"}
+    )
+    umlaut = "J\u00fcrgen Wei\u00df_1_assignsubmission_file_/"
+    source = pack(
+        tmp_path / "all.zip",
+        {
+            f"{umlaut}{NAME}.ipynb": work("j"),
+            f"Bob B_2_assignsubmission_file_/{NAME}.zip": inner.read_bytes(),
+            f"__MACOSX/Bob B_2_assignsubmission_file_/._{NAME}.ipynb": b"noise",
+            "Bob B_2_assignsubmission_file_/.ipynb_checkpoints/x.ipynb": b"noise",
+        },
+    )
+    rows = collect(source, places)
+    assert {(row.student, row.status) for row in rows} == {
+        ("jurgen_weiss", "collected"), ("bob_b", "collected"),
+    }  # fmt: skip
+    assert submitted(places, "bob_b") == work("b")
+    local = datetime(2026, 11, 30, 13, 0, 0).astimezone(UTC)
+    assert rows[0].time == local
+
+
+def test_a_name_in_utf8_that_does_not_say_so(tmp_path: Path) -> None:
+    entry = zipfile.ZipInfo("x.ipynb")
+    entry.filename = "Jürgen.ipynb".encode().decode("cp437")
+    assert intake._name(entry) == "Jürgen.ipynb"
+    entry.filename = "plain.ipynb"
+    assert intake._name(entry) == "plain.ipynb"
+
+
+def test_of_several_the_latest_counts_and_the_others_are_kept(
+    tmp_path: Path, places: Places
+) -> None:
+    source = put(
+        tmp_path / "in", {"bob_04_self_attention (1).ipynb": work("new")}, NOON.replace(hour=13)
+    )
+    put(source, {"bob_04_self_attention.ipynb": work("old")})
+    rows = by_path(collect(source, places))
+    assert rows["bob_04_self_attention (1).ipynb"].status == "collected"
+    assert rows["bob_04_self_attention.ipynb"].status == "duplicate"
+    assert "bob_04_self_attention (1).ipynb" in rows["bob_04_self_attention.ipynb"].reason
+    assert submitted(places, "bob") == work("new")
+    assert kept(places) >= {work("old"), work("new")}
+
+
+def test_an_unreadable_file_does_not_displace_one_that_can_be_read(
+    tmp_path: Path, places: Places
+) -> None:
+    source = put(tmp_path / "in", {"bob_04_self_attention.ipynb": work("good")})
+    put(source, {"bob_04_self_attention (1).ipynb": b"broken"}, NOON.replace(hour=13))
+    rows = by_path(collect(source, places))
+    assert rows["bob_04_self_attention (1).ipynb"].status == "duplicate"
+    assert submitted(places, "bob") == work("good")
+    later = put(tmp_path / "later", {"bob_04_self_attention.ipynb": b"{"}, NOON.replace(hour=14))
+    (row,) = collect(later, places)
+    assert (row.status, "in its place" in row.reason) == ("duplicate", True)
+    assert submitted(places, "bob") == work("good")
+
+
+def test_an_unreadable_file_is_handed_in_all_the_same(tmp_path: Path, places: Places) -> None:
+    (row,) = collect(put(tmp_path / "in", {"bob_04_self_attention.ipynb": b"<html>"}), places)
+    assert (row.student, row.exercise, row.status) == ("bob", NAME, "unreadable")
+    assert row.reason.startswith("no JSON")
+    assert submitted(places, "bob") == b"<html>"
+
+
+def test_collecting_again_changes_nothing(tmp_path: Path, places: Places) -> None:
+    files = {"bob_04_self_attention.ipynb": work("x"), "cy_04_self_attention.ipynb": work("y")}
+    source = put(tmp_path / "in", files)
+    collect(source, places)
+    before = {p: p.read_bytes() for p in places.submitted.rglob("*") if p.is_file()}
+    put(source, {"bob_04_self_attention.ipynb": work("x")}, NOON.replace(hour=15))  # only touched
+    rows = collect(source, places)
+    assert {p: p.read_bytes() for p in places.submitted.rglob("*") if p.is_file()} == before
+    assert {row.reason for row in rows} == {"was here already"}
+
+
+def test_a_later_collection_replaces_and_keeps_and_an_earlier_one_does_not(
+    tmp_path: Path, places: Places
+) -> None:
+    name = "bob_04_self_attention.ipynb"
+    collect(put(tmp_path / "1", {name: work("first")}), places)
+    collect(put(tmp_path / "2", {name: work("second")}, NOON.replace(hour=13)), places)
+    assert submitted(places, "bob") == work("second")
+    (row,) = collect(put(tmp_path / "3", {name: work("stale")}, NOON.replace(hour=11)), places)
+    assert row.status == "duplicate"
+    assert "a later one was collected before" in row.reason
+    assert submitted(places, "bob") == work("second")
+    assert kept(places) >= {work("first"), work("second"), work("stale")}
+
+
+def test_what_lies_in_submitted_by_another_way_is_kept_before_it_is_replaced(
+    tmp_path: Path, places: Places
+) -> None:
+    put(places.submitted / "bob" / NAME, {f"{NAME}.ipynb": work("by hand")})
+    collect(put(tmp_path / "in", {"bob_04_self_attention.ipynb": work("new")}), places)
+    assert submitted(places, "bob") == work("new")
+    assert work("by hand") in kept(places)
+
+
+def test_a_roster_decides_and_who_is_missing_is_told(tmp_path: Path, places: Places) -> None:
+    roster(places, "\ufeffID;Name\nada01;Ada Lovelace\ns2;Jürgen Weiß\ns3;Zoë\n")
+    source = put(
+        tmp_path / "in",
+        {
+            "Lovelace Ada_9_assignsubmission_file_/04_self_attention.ipynb": work("a"),
+            "04_self_attention_s2.ipynb": work("j"),
+            "mallory_04_self_attention.ipynb": work("m"),
+        },
+    )
+    rows = collect(source, places)
+    assert [(r.student, r.status) for r in rows] == [
+        ("", "not recognised"), ("ada01", "collected"), ("s2", "collected"), ("s3", "missing"),
+    ]  # fmt: skip
+    assert "nobody on the roster is called 'mallory'" in rows[0].reason
+    assert rows[3].reason == "nothing from Zoë"
+    assert work("m") in kept(places), "nothing is lost"
+    assert not (places.submitted / "mallory").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("id,name\n../x,A\n", "'../x' is no id"), ("id,name\na,A\nA,B\n", "stand there twice"),
+     ("name\nA\n", "the columns are id and name"), ("id,name\n,A\n", "'' is no id")],
+)  # fmt: skip
+def test_a_bad_roster_is_told(tmp_path: Path, places: Places, text: str, told: str) -> None:
+    roster(places, text)
+    (tmp_path / "in").mkdir()
+    with pytest.raises(BuildError, match="roster.csv") as caught:
+        collect(tmp_path / "in", places)
+    assert told in str(caught.value)
+
+
+def test_two_people_of_one_name_are_not_taken_for_one(tmp_path: Path, places: Places) -> None:
+    source = put(
+        tmp_path / "in",
+        {
+            "Jorg Muller_1_assignsubmission_file_/04_self_attention.ipynb": work("one"),
+            "Jörg Müller_2_assignsubmission_file_/04_self_attention.ipynb": work("two"),
+            "Ann Lee_3_assignsubmission_file_/04_self_attention.ipynb": work("three"),
+            "Ann Lee_4_assignsubmission_file_/04_self_attention.ipynb": work("four"),
+        },
+    )
+    rows = collect(source, places)
+    assert {row.status for row in rows} == {"not recognised"}
+    assert all("would both be" in row.reason and "roster" in row.reason for row in rows)
+    assert kept(places) >= {work(w) for w in ("one", "two", "three", "four")}
+    assert not places.submitted.exists()
+
+
+def test_late_work_is_taken_and_told(tmp_path: Path, places: Places) -> None:
+    from nbgrader.api import Gradebook
+
+    from grading.settings import find_alembic
+
+    find_alembic()
+    places.home.mkdir(parents=True)
+    with Gradebook(places.gradebook, "attention") as gradebook:
+        gradebook.update_or_create_assignment(NAME, duedate=datetime(2026, 11, 30, 11, 30))
+    source = put(tmp_path / "in", {"bob_04_self_attention.ipynb": work("late")})
+    put(source, {"cy_04_self_attention.ipynb": work("in time")}, NOON.replace(hour=11))
+    put(source, {"di_04_self_attention.ipynb": b"broken"}, datetime(2026, 12, 3, tzinfo=UTC))
+    put(source, {"ed_04_self_attention.ipynb": work("twice")}, NOON.replace(hour=10))
+    put(source, {"ed_04_self_attention (1).ipynb": work("twice")}, NOON.replace(hour=20))
+    rows = {row.student: row for row in collect(source, places) if row.status != "duplicate"}
+    assert (rows["bob"].status, rows["cy"].status) == ("late", "collected")
+    assert rows["bob"].reason.startswith("0 h 30 min after 2026-")
+    assert rows["di"].status == "unreadable"
+    assert "2 d 12 h after" in rows["di"].reason
+    assert rows["ed"].status == "collected", "the same file handed in again is not late"
+    assert submitted(places, "bob") == work("late")
+
+
+def test_what_must_not_be_read_is_refused_with_a_reason(
+    tmp_path: Path, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (intake,):
+        monkeypatch.setattr(module, "LARGEST", 300_000)
+    link = zipfile.ZipInfo("eve_04_self_attention.ipynb")
+    link.external_attr = 0o120777 << 16
+    bomb = pack(tmp_path / "bomb.zip", {"fay_04_self_attention.ipynb": b"0" * 400_000})
+    source = pack(
+        tmp_path / "in.zip",
+        {
+            "../../ann_04_self_attention.ipynb": work(),
+            "/etc/bob_04_self_attention.ipynb": work(),
+            "C:/cy_04_self_attention.ipynb": work(),
+            "dan_04_self_attention.ipynb": b"0" * 300_001,
+            "bomb.zip": bomb.read_bytes()[:299_000],
+            "ok_04_self_attention.ipynb": work(),
+        },
+    )
+    with zipfile.ZipFile(source, "a") as archive:
+        archive.writestr(link, "/etc/passwd")
+    rows = by_path(collect(source, places))
+    told = {path: row.reason for path, row in rows.items() if row.status == "refused"}
+    assert told == {
+        "../../ann_04_self_attention.ipynb": "its path leads out of the archive",
+        "/etc/bob_04_self_attention.ipynb": "its path leads out of the archive",
+        "C:/cy_04_self_attention.ipynb": "its path leads out of the archive",
+        "dan_04_self_attention.ipynb": "0.3 MB, at most 0 MB are taken",
+        "eve_04_self_attention.ipynb": "a link, not a file",
+    }
+    assert {p.name for p in places.submitted.iterdir()} == {"ok"}
+    assert not (tmp_path / "ann_04_self_attention.ipynb").exists()
+
+
+def test_a_zip_that_lies_about_sizes_is_not_unpacked_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "LARGEST", 1000)
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.ipynb", b"0" * 100_000)
+    asked = []
+    real = zipfile.ZipExtFile.read
+
+    def read(self: Any, n: int = -1) -> bytes:
+        asked.append(n)
+        return real(self, n)
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", read)
+    with zipfile.ZipFile(tmp_path / "x.zip") as archive:
+        archive.infolist()[0].file_size = 10  # as a forged header would say
+        (found,) = intake._in_zip(archive, "", deeper=True)
+    assert found.refused
+    assert asked in ([1000], [])
+    assert found.content == b""
+
+
+def test_a_bomb_within_a_zip_is_not_unpacked_whole(
+    tmp_path: Path, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "LARGEST", 200_000)
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(50):
+            archive.writestr(f"{i}.ipynb", b"0" * 190_000)
+    bomb = (tmp_path / "bomb.zip").read_bytes()
+    files = {"bob.zip": bomb, "cy_04_self_attention.ipynb": work()}
+    rows = collect(pack(tmp_path / "in.zip", files), places)
+    assert len([row for row in rows if row.path.startswith("bob.zip/")]) == 4
+    assert [row.reason for row in rows if row.status == "refused"] == [
+        "bob.zip/ holds too much: 0.8 MB, at most 0 MB are taken"
+    ]
+    assert [row.student for row in rows if row.status == "collected"] == ["cy"]
+
+
+def test_links_in_a_folder_are_not_followed(tmp_path: Path, places: Places) -> None:
+    secret = tmp_path / "secret.ipynb"
+    secret.write_bytes(work("secret"))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "bob_04_self_attention.ipynb").symlink_to(secret)
+    (folder / "cy").symlink_to(tmp_path)
+    rows = collect(folder, places)
+    assert {(row.path, row.status) for row in rows} == {
+        ("bob_04_self_attention.ipynb", "refused"), ("cy", "refused"),
+    }  # fmt: skip
+    assert not places.submitted.exists()
+
+
+def test_a_damaged_zip_inside_is_one_strange_file(tmp_path: Path, places: Places) -> None:
+    source = put(
+        tmp_path / "in", {"bob.zip": b"PK\x03\x04 broken", "cy_04_self_attention.ipynb": work()}
+    )
+    rows = by_path(collect(source, places))
+    assert rows["bob.zip"].status == "not recognised"
+    assert rows["cy_04_self_attention.ipynb"].status == "collected"
+
+
+def test_other_files_are_told_and_kept(tmp_path: Path, places: Places) -> None:
+    files = {"bob/essay.pdf": b"%PDF", "bob/notes.ipynb": b'{"cells": []}', f"{NAME}.ipynb": work()}
+    source = put(tmp_path / "in", files)
+    rows = by_path(collect(source, places))
+    assert {row.status for row in rows.values()} == {"not recognised"}
+    assert "does not end in .ipynb" in rows["bob/essay.pdf"].reason
+    assert "neither its cells nor its name" in rows["bob/notes.ipynb"].reason
+    assert "names a student" in rows["04_self_attention.ipynb"].reason
+    assert kept(places) >= {b"%PDF", b'{"cells": []}', work()}
+
+
+def test_what_is_neither_folder_nor_zip_is_told(tmp_path: Path, places: Places) -> None:
+    with pytest.raises(BuildError, match="wants a folder or a zip file"):
+        collect(tmp_path / "nothing", places)
+
+
+def test_the_table_and_the_csv_tell_the_same(
+    tmp_path: Path, places: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = put(tmp_path / "in", {"bob_04_self_attention.ipynb": work(), "=cmd()/x.pdf": b"x"})
+    assert main(["--home", str(places.home), "collect", str(source)]) == 0
+    out = capsys.readouterr().out
+    assert "1 collected, 1 not recognised" in out
+    rows = rows_of(places.home / "collected.csv")
+    assert {row["file"] for row in rows} == {"bob_04_self_attention.ipynb", "'=cmd()/x.pdf"}
+    assert all(row["student"] in out and row["reason"][:40] in out for row in rows)
+    before = (places.home / "collected.csv").read_bytes()
+    collect(put(tmp_path / "in2", {"cy_04_self_attention.ipynb": work()}), places)
+    assert before in kept(places), "the table before is kept"
+    assert table([]) == "nothing was found there"
+
+
+# tables
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@x", "'@x"), ("\t=1", "'=1"),
+     ("\u00a0=1", "'=1"), ("\ufeff=1", "'\ufeff=1"), ("a\nb", "a b"), ("", ""), (None, ""),
+     (-1.5, "-1.5"), (2.0, "2"), ("a=b", "a=b"), ("|x", "'|x"), ("\uff1d1", "'\uff1d1"),
+     ("\r\n+x", "'+x")],
+)  # fmt: skip
+def test_nothing_that_a_spreadsheet_would_run_is_written(value: Any, written: str) -> None:
+    assert tables.harmless(value) == written
+
+
+def test_a_table_is_written_in_one_piece_and_read_again(tmp_path: Path) -> None:
+    path = tables.write(tmp_path / "x" / "t.csv", ("a", "b"), [("ü, x", 1), ('say "hi"', None)])
+    assert tables.read(path) == [{"a": "ü, x", "b": "1"}, {"a": 'say "hi"', "b": ""}]
+    assert [p.name for p in path.parent.iterdir()] == ["t.csv"]
+
+
+# marks
+
+
+def report(places: Places, student: str, tasks: dict[str, Any], **about: Any) -> None:
+    """Write a report, as grading does."""
+    from grading.submission import fingerprint
+
+    digest = fingerprint(places.submitted / student / NAME / f"{NAME}.ipynb")
+    whole = {
+        "exercise": NAME, "student": student, "submission": digest, "seed": "x",
+        "status": "graded", "reason": "", "seconds": 1.0, "notes": [], "tasks": tasks,
+    }  # fmt: skip
+    put(places.autograded / student / NAME, {"report.json": json.dumps(whole | about).encode()})
+
+
+def line(points: float, status: str = "graded", reason: str = "") -> dict[str, Any]:
+    return {"points": points, "max": 3.0, "status": status, "reason": reason}
+
+
+def test_marks_join_roster_reports_and_submissions(tmp_path: Path, places: Places) -> None:
+    from grading.submission import points
+
+    roster(places, "id,name\nann,Ann\nbob,Bob\ncy,Cy\ndi,Di\n")
+    source = put(
+        tmp_path / "in", {f"{s}_04_self_attention.ipynb": work(s) for s in ("ann", "bob", "di")}
+    )
+    collect(source, places)
+    report(places, "ann", {"attend": line(3.0), "explain": line(0.0, "needs manual grading", "=x")})
+    report(places, "di", {"attend": line(3.0)}, submission="another file")
+    report(places, "eve", {"attend": line(0.0, "crashed", "killed: memory")})
+    found = {(m.student, m.task): m for m in marks(places)}
+    assert found["ann", "attend"].points == 3.0
+    assert found["ann", "explain"].status == "needs manual grading"
+    assert found["di", "attend"].status == "not graded yet"
+    assert found["eve", "attend"].status == "crashed", "not on the roster, and not lost"
+    for student, status in (("bob", "not graded yet"), ("cy", "not submitted")):
+        mine = {m.task: m for m in found.values() if m.student == student}
+        assert {task: m.max_points for task, m in mine.items()} == points(NAME)
+        assert {(m.status, m.points) for m in mine.values()} == {(status, 0.0)}
+    assert students(places) == ["ann", "bob", "cy", "di", "eve"]
+    path = write_marks(places)
+    rows = rows_of(path)
+    assert list(rows[0]) == [
+        "student", "exercise", "task", "points", "max_points", "status", "reason",
+    ]  # fmt: skip
+    assert len(rows) == len(found)
+    assert [r["reason"] for r in rows if r["task"] == "explain" and r["student"] == "ann"] == [
+        "'=x"
+    ]
+
+
+def test_without_anything_there_are_no_marks(places: Places, capsys: Any) -> None:
+    assert main(["--home", str(places.home), "marks"]) == 1
+    assert "nothing was handed in yet" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # nbgrader's way with SQLAlchemy
+def test_points_that_a_person_gave_win_and_feedback_is_written(
+    tmp_path: Path, places: Places, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from nbgrader.api import Gradebook
+
+    from grading.submission import How, grade_one, points
+
+    words = ["--home", str(places.home), "--dist", str(places.dist)]
+    assert main([*words, "release", NAME]) == 0
+    files = {"bob_04_self_attention.ipynb": work("hello"), "cy_04_self_attention.ipynb": b"<b>"}
+    collect(put(tmp_path / "in", files), places)
+    for student in ("bob", "cy"):
+        grade_one(NAME, student, How(places, unsafe=True))
+    task = next(name for name in points(NAME) if name.startswith("explain_"))
+    with Gradebook(places.gradebook, "attention") as gradebook:
+        grade = gradebook.find_grade(task, NAME, NAME, "bob")
+        grade.manual_score, grade.needs_manual_grade = 1.5, False
+        gradebook.db.commit()
+    mark = next(m for m in marks(places) if (m.student, m.task) == ("bob", task))
+    assert (mark.points, mark.status) == (1.5, "graded")
+    assert "by hand" in mark.reason
+    others = [m for m in marks(places) if m.student == "bob" and m.task != task]
+    assert {m.points for m in others} == {0.0}
+    assert main([*words, "feedback", NAME]) == 0
+    assert f"{NAME}: 2 pages in" in capsys.readouterr().out
+    page = (places.feedback / "bob" / NAME / f"{NAME}.html").read_text(encoding="utf-8")
+    assert "hello" in page
+    assert "not written yet" in page
+    crashed = (places.feedback / "cy" / NAME / f"{NAME}.html").read_text(encoding="utf-8")
+    assert "crashed" in crashed
+    assert "not a notebook" in crashed
+    for student in ("bob", "cy"):
+        there = {p.name for p in (places.feedback / student / NAME).iterdir()}
+        assert there == {f"{NAME}.html"}, "the page alone goes to the student"
+
+
+def test_collecting_reads_no_clock_of_its_own() -> None:
+    """A file's time is the file's: collected on another day, the row is the same."""
+    assert "now(" not in Path(collecting.__file__).read_text(encoding="utf-8")

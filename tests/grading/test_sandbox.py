@@ -1,0 +1,486 @@
+"""`grading.sandbox`: what a submission can see, reach and use up, tried from inside."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from grading import sandbox
+from grading.outputs import harmless, with_outputs
+from grading.sandbox import Run, SandboxError, run
+from grading.watch import Limits, watch
+
+ROOT = Path(__file__).parents[2]
+REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
+needs_sandbox = pytest.mark.skipif(
+    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
+)
+SMALL = Limits(
+    cell_seconds=4, total_seconds=90, memory=900 << 20, output=1 << 20, disk=32 << 20,
+    file=8 << 20, processes=24, threads=150,
+)  # fmt: skip
+HIDDEN = '{"double": [[1], [2]]}'
+SHOW = "print('later')"
+
+# One look around from inside; every entry of `seen` is a fact that a test asserts.
+LOOK = """
+import glob, json, os, resource, socket, sys
+import torch
+import attnlib.check
+
+def attempt(what):
+    try:
+        return str(what())
+    except BaseException as error:
+        return type(error).__name__
+
+def write(path):
+    with open(path, "w") as file:
+        return file.write("x")
+
+def connect(address):
+    with socket.create_connection(address, timeout=2):
+        return "connected"
+
+def fill(folder):
+    for i in range(40):
+        with open(f"{folder}/{i}", "wb") as file:
+            file.write(bytes(2 << 20))
+    return "filled"
+
+def write_large():
+    for file in glob.glob("/tmp/[0-9]*"):
+        os.remove(file)
+    return open("/tmp/large", "wb").write(bytes(9 << 20))
+
+client = os.getppid()
+seen = {
+    "torch": float((torch.ones(64, 64) @ torch.ones(64, 64)).sum()),
+    "course": [path for path in COURSE if os.path.exists(path)],
+    "attnlib": sorted(os.listdir(os.path.dirname(attnlib.check.__file__))),
+    "job": sorted(os.listdir("/job")),
+    "library": attempt(lambda: __import__("attnlib.attention")),
+    "interfaces": [name for _, name in socket.if_nameindex()],
+    "outside": attempt(lambda: connect(("192.0.2.1", 80))),
+    "name": attempt(lambda: socket.getaddrinfo("example.org", 80)),
+    "host": attempt(lambda: connect(("127.0.0.1", PORT))),
+    "hidden": open(os.environ["ATTNLIB_HIDDEN"]).read(),
+    "environment": dict(os.environ),
+    "written": {path: attempt(lambda: write(path)) for path in (
+        "/x", "/usr/x", "/dev/x", "/etc/x", "/job/x", "/job/inside.py",
+        "/proc/sys/kernel/domainname", sys.prefix + "/x", torch.__file__, "/job/hidden.json")},
+    "limits": {name: resource.getrlimit(getattr(resource, name)) for name in (
+        "RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_NPROC")},
+    "uid": os.getuid(),
+    "root": attempt(lambda: os.setuid(0)),
+    "capabilities": [line for line in open("/proc/self/status") if line.startswith("CapEff")],
+    "processes": [open(f"/proc/{pid}/cmdline").read().split("\\0")[0] for pid in os.listdir("/proc")
+                  if pid.isdigit()],
+    "pipe": attempt(lambda: os.listdir(f"/proc/{client}/fd")),
+    "memory of the client": attempt(lambda: open(f"/proc/{client}/mem", "rb").read(1)),
+    "init": attempt(lambda: (os.kill(1, 9), __import__("time").sleep(0.5), "alive")[2]),
+    "raised": attempt(lambda: resource.setrlimit(resource.RLIMIT_AS, (-1, -1))),
+    "big": attempt(lambda: bytearray(9 << 30)),
+    "disk": attempt(lambda: fill("/tmp")),
+    "shm": attempt(lambda: fill("/dev/shm")),
+    "large file": attempt(write_large),
+}
+"""
+
+# The same for an ordinary user, who owns the files of the sandbox, and whom the limit on threads
+# holds in a user namespace.
+LOOK_AS_USER = """
+import json, os, socket, time
+import torch
+
+def attempt(what):
+    try:
+        return str(what())
+    except BaseException as error:
+        return type(error).__name__
+
+def bomb():
+    children = []
+    try:
+        for _ in range(500):
+            child = os.fork()
+            if not child:
+                time.sleep(60)
+                os._exit(0)
+            children.append(child)
+    finally:
+        for child in children:
+            os.kill(child, 9)
+
+seen = {
+    "torch": float((torch.ones(64, 64) @ torch.ones(64, 64)).sum()),
+    "interfaces": [name for _, name in socket.if_nameindex()],
+    "job": sorted(os.listdir("/job")),
+    "written": {path: attempt(lambda: open(path, "a")) for path in
+                ("/x", "/dev/x", "/job/inside.py")},
+    "pipe": attempt(lambda: os.listdir(f"/proc/{os.getppid()}/fd")),
+    "capabilities": [int(line.split()[1], 16) for line in open("/proc/self/status")
+                     if line.startswith("CapEff")],
+    "threads": attempt(bomb),
+}
+"""
+
+CASES = {
+    "loop": ["print('before')\nwhile True:\n    pass", SHOW],
+    "stubborn": [
+        "while True:\n    try:\n        while True:\n            pass\n"
+        "    except KeyboardInterrupt:\n        pass",
+        SHOW,
+    ],
+    "exit": ["print('before')", "import os\nos._exit(3)", SHOW],
+    "memory": ["kept = [b'x' * (10 << 20) for _ in range(300)]", SHOW],
+    "fork bomb": ["import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n"
+                  "        pass", SHOW],
+    "processes": ["import subprocess\nfor _ in range(30):\n"
+                  "    subprocess.Popen(['sleep', '60'])\n__import__('time').sleep(60)", SHOW],
+    "output": ["for _ in range(300):\n    print('x' * 10_000)\n"
+               "__import__('time').sleep(30)", SHOW],
+    "gigabyte": ["for _ in range(100_000):\n    print('x' * 10_000)", SHOW],
+    "one line": ["print('x' * 10**9)", SHOW],
+    "client": ["print('before')", "import os, time\nos.kill(os.getppid(), 9)\ntime.sleep(9)", SHOW],
+    "stopped": ["import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)"],
+    "error": ["1 / 0", SHOW],
+    "rich": [
+        "from IPython.display import HTML, Image, display\n"
+        "display(HTML('<script>alert(1)</script>'))\n"
+        "display({'image/png': 'aGVsbG8=', 'text/html': '<b>'}, raw=True)\n"
+        "display({'image/png': '\"><script>'}, raw=True)\n40 + 2",
+    ],
+    "magic": ["!echo shell", "input()", "%%bash\necho cell"],
+}  # fmt: skip
+
+
+def notebook(*sources: str) -> nbformat.NotebookNode:
+    """A notebook of code cells."""
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
+
+
+def text(done: Run) -> str:
+    """All that a run printed."""
+    return "".join(o.get("text", "") for cell in done.notebook.cells for o in cell.outputs)
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, "Future[Run]"]:
+    """Every case under way, two at a time; a test waits for its own."""
+    course = [str(ROOT / name) for name in ("solutions", "grading", "exercises", "attnlib",
+                                            "tests", ".git", "grading/gradebook.db")]  # fmt: skip
+    secrets = [*course, str(Path.home() / ".ssh"), "/etc/passwd", "/home", "/var"]
+    pool = ThreadPoolExecutor(2)
+    with pytest.MonkeyPatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as server:
+        patch.setenv("ATTNLIB_SEED", "secret")
+        look = [f"COURSE, PORT = {secrets!r}, {server.getsockname()[1]}", LOOK,
+                "print(json.dumps(seen))"]  # fmt: skip
+        limits = {"stopped": Limits(total_seconds=15), "look": SMALL}
+        found = {
+            name: pool.submit(run, notebook(*cells), HIDDEN, limits.get(name, SMALL))
+            for name, cells in ({"look": look} | CASES).items()
+        }
+        yield found
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.fixture(scope="module")
+def seen(runs: dict[str, "Future[Run]"]) -> dict:
+    """What the look around saw."""
+    done = runs["look"].result()
+    assert done.status == "finished", done
+    errors = [o for cell in done.notebook.cells for o in cell.outputs if o.output_type == "error"]
+    assert not errors, errors
+    return json.loads(text(done))
+
+
+@needs_sandbox
+def test_torch_works(seen: dict) -> None:
+    assert seen["torch"] == 64.0**3
+
+
+@needs_sandbox
+def test_nothing_of_the_course_is_there(seen: dict) -> None:
+    assert seen["course"] == []
+    assert seen["attnlib"] == ["__init__.py", "check.py", "values.py"]
+    assert seen["job"] == ["attnlib", "hidden.json", "inside.py", "job.json"]
+    assert seen["library"] == "ModuleNotFoundError"
+    assert seen["hidden"] == HIDDEN
+
+
+@needs_sandbox
+def test_there_is_no_network(seen: dict) -> None:
+    assert seen["interfaces"] == ["lo"]
+    assert seen["outside"] == "OSError"
+    assert seen["name"] == "gaierror"
+    assert seen["host"] == "ConnectionRefusedError", "a server of this machine was reached"
+
+
+@needs_sandbox
+def test_nothing_can_be_written_but_temporary_files(seen: dict) -> None:
+    assert len(seen["written"]) == 10
+    assert set(seen["written"].values()) <= {"OSError", "PermissionError"}, seen["written"]
+
+
+@needs_sandbox
+def test_disk_and_files_are_limited(seen: dict) -> None:
+    assert seen["disk"] == seen["shm"] == "OSError"
+    assert seen["large file"] == "OSError"
+
+
+@needs_sandbox
+def test_no_rights_and_no_way_back_to_root(seen: dict) -> None:
+    assert seen["uid"] != 0
+    assert seen["root"] == "PermissionError"
+    assert [int(line.split()[1], 16) for line in seen["capabilities"]] == [0]
+    assert seen["raised"] == "ValueError"
+    assert seen["big"] == "MemoryError"
+
+
+@needs_sandbox
+def test_the_limits_are_on_the_kernel_for_good(seen: dict) -> None:
+    expected = {
+        "RLIMIT_AS": SMALL.address_space, "RLIMIT_FSIZE": SMALL.file, "RLIMIT_CORE": 0,
+        "RLIMIT_NOFILE": 256, "RLIMIT_NPROC": SMALL.threads,
+    }  # fmt: skip
+    assert seen["limits"] == {name: [value, value] for name, value in expected.items()}
+
+
+@needs_sandbox
+def test_only_its_own_processes_are_there_and_the_client_is_closed(seen: dict) -> None:
+    assert len(seen["processes"]) == 3, seen["processes"]
+    assert seen["pipe"] == seen["memory of the client"] == "PermissionError"
+    assert seen["init"] in ("alive", "PermissionError")
+
+
+@needs_sandbox
+def test_the_environment_is_empty(seen: dict) -> None:
+    assert "ATTNLIB_SEED" not in seen["environment"]
+    assert seen["environment"]["PYTHONPATH"] == "/job"
+    assert str(ROOT) not in json.dumps({**seen["environment"], "PATH": ""})
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("name", "status", "reason"),
+    [
+        ("loop", "timed out", "timed out after 4 s in cell 1"),
+        (
+            "stubborn",
+            "timed out",
+            "timed out after 4 s in cell 1, and did not react to an interrupt",
+        ),
+        ("exit", "crashed", "the kernel ended itself (status 3) in cell 2"),
+        ("memory", "crashed", "killed: memory above 0.879 GB"),
+        ("processes", "crashed", "killed: more than 24 processes"),
+        ("output", "crashed", "output above 1,048,576 bytes in cell 1"),
+        ("client", "crashed", "ended from inside (status 137)"),
+        ("stopped", "timed out", "timed out after 15 s in total"),
+        ("error", "finished", ""),
+        ("rich", "finished", ""),
+        ("magic", "finished", ""),
+    ],
+)
+def test_how_it_ends(runs: dict, name: str, status: str, reason: str) -> None:
+    done = runs[name].result(timeout=300)
+    assert (done.status, done.reason) == (status, reason)
+    goes_on = name in ("loop", "error")
+    assert ("later" in text(done)) == goes_on, "whether the cells after it have run"
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", ["one line", "gigabyte", "fork bomb"])
+def test_whichever_limit_is_met_first_ends_it(runs: dict, name: str) -> None:
+    done = runs[name].result()
+    assert done.status == "crashed"
+    assert any(word in done.reason for word in ("memory", "output", "processes")), done.reason
+    assert len(text(done)) < 10_000_000
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", ["loop", "exit", "client"])
+def test_what_was_shown_before_the_end_is_kept(runs: dict, name: str) -> None:
+    assert "before" in text(runs[name].result())
+
+
+@needs_sandbox
+def test_outputs_that_would_run_in_a_browser_are_dropped(runs: dict) -> None:
+    (cell,) = runs["rich"].result().notebook.cells
+    shown = [dict(output.data) for output in cell.outputs]
+    assert shown == [
+        {"text/plain": "<IPython.core.display.HTML object>"},
+        {"image/png": "aGVsbG8="},
+        {"text/plain": "42"},
+    ]
+
+
+@needs_sandbox
+def test_magics_work_and_input_fails(runs: dict) -> None:
+    done = runs["magic"].result()
+    assert "shell" in text(done)
+    assert "cell\n" in text(done)
+    (error,) = done.notebook.cells[1].outputs
+    assert error.ename == "StdinNotImplementedError"
+
+
+@needs_sandbox
+def test_sources_and_metadata_are_never_taken_from_inside(runs: dict) -> None:
+    for name, cells in CASES.items():
+        assert [cell.source for cell in runs[name].result().notebook.cells] == cells
+
+
+@needs_sandbox
+def test_no_process_outlives_the_one_that_grades(tmp_path: Path) -> None:
+    code = (
+        "import nbformat\nfrom grading.sandbox import run\n"
+        "cell = nbformat.v4.new_code_cell('import os\\nos.fork()\\nwhile True: pass')\n"
+        "run(nbformat.v4.new_notebook(cells=[cell]), '{}')"
+    )
+    here = {**os.environ, "TMPDIR": str(tmp_path)}
+    worker = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=here)
+    try:
+        assert soon(lambda: len(processes_with(tmp_path)) >= 2), "the sandbox did not start"
+    finally:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    assert soon(lambda: not processes_with(tmp_path)), processes_with(tmp_path)
+
+
+def processes_with(folder: Path) -> list[str]:
+    """The command lines that name a folder, as both processes of bubblewrap do."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return [line for line in lines if str(folder) in line and "/job/inside.py" in line]
+
+
+def soon(what) -> bool:
+    """Whether something becomes true within a minute."""
+    deadline = time.monotonic() + 60
+    while not (true := what()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return bool(true)
+
+
+@needs_sandbox
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests have run as an ordinary user")
+def test_an_ordinary_user_can_grade_too() -> None:
+    code = (
+        "import json, nbformat, os\n"
+        "from grading.sandbox import run\nfrom grading.watch import Limits\n"
+        f"cells = {[LOOK_AS_USER, 'print(json.dumps(seen))']!r}\n"
+        "cells = [nbformat.v4.new_code_cell(source) for source in cells]\n"
+        "limits = Limits(processes=10_000, threads=100, memory=64 << 30)\n"
+        "done = run(nbformat.v4.new_notebook(cells=cells), '{}', limits)\n"
+        "shown = [o.get('text', str(o)) for cell in done.notebook.cells for o in cell.outputs]\n"
+        "print(os.getuid(), done.status, *shown)"
+    )
+    python = [part for folder in sandbox.bound() if folder.is_relative_to("/root")
+              for part in ("--perms", "0755", "--dir", str(folder.parent),
+                           "--ro-bind", str(folder), str(folder))]  # fmt: skip
+    parents = [part for folder in sandbox.bound() if folder.is_relative_to("/root")
+               for parent in reversed(folder.parents[:-2])
+               for part in ("--perms", "0755", "--dir", str(parent))]  # fmt: skip
+    done = subprocess.run(
+        ["bwrap", "--dev-bind", "/", "/", "--tmpfs", "/root", "--chmod", "0755", "/root", *parents,
+         *python, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID",
+         "setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups",
+         sys.executable, "-B", "-c", code],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "HOME": "/tmp"},
+    )  # fmt: skip
+    if not REQUIRED and "bubblewrap does not work" in done.stderr:
+        pytest.skip("an ordinary user may not make namespaces here")
+    assert done.stdout.startswith("1000 finished {"), done.stdout + done.stderr
+    assert json.loads(done.stdout.removeprefix("1000 finished ")) == {
+        "torch": 64.0**3,
+        "interfaces": ["lo"],
+        "job": ["attnlib", "hidden.json", "inside.py", "job.json"],
+        "written": dict.fromkeys(("/x", "/dev/x", "/job/inside.py"), "OSError"),
+        "pipe": "PermissionError",
+        "capabilities": [0],
+        "threads": "BlockingIOError",
+    }
+
+
+def test_without_bubblewrap_it_refuses_and_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    with pytest.raises(SandboxError, match=r"apt install bubblewrap.*--unsafe"):
+        run(notebook("1"), HIDDEN)
+
+
+def test_an_environment_around_the_course_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: "/usr/bin/bwrap")
+    monkeypatch.setattr(sandbox, "bound", lambda: [ROOT.parent])
+    assert "would see the solutions" in (sandbox.unusable() or "")
+
+
+def test_a_bubblewrap_that_fails_is_the_machines_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho no namespaces here >&2\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert "no namespaces here" in (sandbox.unusable() or "")
+    monkeypatch.setattr(sandbox, "unusable", lambda: None)
+    with pytest.raises(SandboxError, match="did not start.*no namespaces here"):
+        run(notebook("1"), HIDDEN)
+
+
+def test_unsafe_runs_with_the_limits_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    cells = ["import os\nprint(os.getuid(), 'ATTNLIB_SEED' in os.environ)", "while True:\n    pass"]
+    done = run(notebook(*cells), HIDDEN, Limits(cell_seconds=1), unsafe=True)
+    assert (done.status, done.reason) == ("timed out", "timed out after 1 s in cell 2")
+    assert text(done) == f"{os.getuid()} False\n"
+
+
+def test_a_flood_from_inside_is_cut_off() -> None:
+    code = "while True: print('x' * 10_000)"
+    lines, verdict = watch([sys.executable, "-c", code], {}, Limits(output=10_000))
+    assert (lines, verdict) == ([], ("crashed", "killed: output above 10,000 bytes"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"cell": 5, "outputs": [{"output_type": "stream", "name": "stdout", "text": "x"}]},
+        {"cell": -1, "outputs": []},
+        {"cell": True, "outputs": []},
+        {"cell": 0, "outputs": "x"},
+        {"cell": 0, "outputs": [1, None, {"output_type": "stream"}, {"output_type": []}]},
+        {
+            "cell": 0,
+            "outputs": [{"output_type": "error", "ename": "E", "evalue": "", "traceback": 1}],
+        },
+    ],
+)
+def test_forged_lines_do_no_harm(line: dict) -> None:
+    (cell,) = with_outputs(notebook("1"), [line]).cells
+    assert cell.outputs == []
+
+
+def test_two_lines_about_one_cell_show_both() -> None:
+    output = {"output_type": "display_data", "data": {"application/vnd.attnlib.answers+json": {}}}
+    lines = [{"cell": 0, "outputs": [output]}] * 2
+    assert len(with_outputs(notebook("1"), lines).cells[0].outputs) == 2
+
+
+def test_an_answer_too_deep_for_python_is_dropped() -> None:
+    deep: list = []
+    for _ in range(500):
+        deep = [deep]
+    data = {"application/vnd.attnlib.answers+json": deep}
+    assert harmless({"output_type": "display_data", "data": data}) is None

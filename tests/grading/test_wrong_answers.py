@@ -1,0 +1,170 @@
+"""The graders are graded: every wrong answer of the bank is rejected, every right one paid."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from bank import answered, bank, banks, scanned, solutions, solved, write_hidden
+
+from attnlib.values import difference, encode
+from grading.judge import Verdict, case, copied, draw, verdict
+from grading.task import Task
+from grading.tasks import EXERCISES, exercise
+
+SEEDS = ("course", "an instructor's own")
+TASKS = [(name, task) for name in EXERCISES for task in exercise(name)]
+FEWEST_WRONG, FEWEST_RIGHT = 5, 2
+
+
+Outputs = dict[str, list[dict[str, Any]]]
+
+
+def shown(name: str, sources: dict[str, str], seed: str, folder: Path, monkeypatch: Any) -> Outputs:
+    """The outputs of the check cells of a submission with these answers."""
+    monkeypatch.setenv("ATTNLIB_HIDDEN", str(write_hidden(name, seed, folder)))
+    return {task: answered(task, source, monkeypatch) for task, source in sources.items()}
+
+
+def report(name: str, sources: dict[str, str], outputs: Outputs, seed: str) -> dict[str, Verdict]:
+    """The report of a whole exercise, scan included, as the class runner makes it."""
+    verdicts = {task: verdict(name, task, outputs[task], seed) for task in exercise(name)}
+    forbidden = scanned(name, sources).forbidden
+    return verdicts | {task: Verdict(False, reason) for task, reason in forbidden.items()}
+
+
+def told_wrong(reports: list[dict[str, Verdict]], task: str, fragment: str) -> str:
+    """What a wrong answer does that it should not do; empty if it is rejected as it should be."""
+    for one in reports:
+        costs = [other for other, found in one.items() if other != task and not found.right]
+        if costs:
+            return f"it costs the points of {costs}"
+        if one[task].right:
+            return "it is accepted"
+        if fragment not in one[task].reason.lower():
+            return f"it is told {one[task].reason!r}, not {fragment!r}"
+    return ""
+
+
+@pytest.mark.parametrize("name", banks())
+def test_the_bank(
+    name: str, tmp_path: Path, monkeypatch: Any, record_property: Any, capsys: Any
+) -> None:
+    answers, solution = bank(name), solved(name)
+    right = {seed: shown(name, solution, seed, tmp_path, monkeypatch) for seed in SEEDS}
+
+    def reports(task: str, source: str) -> list[dict[str, Verdict]]:
+        """The reports of a submission with this answer, the others being right."""
+        found = []
+        for seed in SEEDS:
+            own = shown(name, {task: source}, seed, tmp_path, monkeypatch)
+            found.append(report(name, solution | {task: source}, right[seed] | own, seed))
+        return found
+
+    bad: list[str] = []
+    tally = [0, 0, 0, 0]
+    for task, source, fragment in ((t, *one) for t, ones in answers.wrong.items() for one in ones):
+        problem = told_wrong(reports(task, source), task, fragment)
+        tally[0], tally[1] = tally[0] + 1, tally[1] + (not problem)
+        bad += [f"{task}, a wrong answer: {problem}\n{source}"] if problem else []
+    for task, source in ((t, one) for t, ones in answers.right.items() for one in ones):
+        refused = [
+            (t, v.reason) for one in reports(task, source) for t, v in one.items() if v.reason
+        ]
+        problems = refused + list(scanned(name, {task: source}).evasions)
+        tally[2], tally[3] = tally[2] + 1, tally[3] + (not problems)
+        bad += [f"{task}, a right answer: {problems}\n{source}"] if problems else []
+    record_property("bank", tally)
+    with capsys.disabled():
+        print(f"\n{name}: {in_words(tally)}", flush=True)
+    assert not bad, "\n\n".join(bad)
+
+
+def in_words(tally: list[int]) -> str:
+    """The tally of a bank."""
+    wrong, rejected, right, accepted = tally
+    return f"{wrong} wrong answers, {rejected} rejected; {right} right answers, {accepted} accepted"
+
+
+@pytest.mark.parametrize("name", banks())
+def test_the_bank_is_rich_enough(name: str) -> None:
+    answers, tasks = bank(name), exercise(name)
+    assert set(answers.wrong) == set(answers.right) == set(tasks)
+    for task in tasks:
+        assert len({source for source, _ in answers.wrong[task]}) >= FEWEST_WRONG, task
+        assert len(set(answers.right[task])) >= FEWEST_RIGHT, task
+        assert all(fragment and fragment == fragment.lower() for _, fragment in answers.wrong[task])
+        assert not set(answers.right[task]) & {solved(name)[task]}, f"{task}: that is the solution"
+
+
+def test_every_exercise_has_a_bank_and_a_solution() -> None:
+    assert list(EXERCISES) == banks() == solutions()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_solution_gets_full_marks(
+    name: str, seed: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    outputs = shown(name, solved(name), seed, tmp_path, monkeypatch)
+    found = report(name, solved(name), outputs, seed)
+    assert {task: one.reason for task, one in found.items() if not one.right} == {}
+    assert list(found) == list(exercise(name))
+    assert scanned(name, solved(name)).evasions == ()
+
+
+@pytest.mark.parametrize(("name", "task"), TASKS)
+def test_a_task_is_well_made(name: str, task: str) -> None:
+    one = exercise(name)[task]
+    assert 2 <= len(one.visible) <= 4
+    assert one.name.isidentifier()
+    for sentence in one.mistakes:
+        assert sentence == sentence.strip()
+    for args in one.visible:
+        assert encode(copied(args)) == encode(args)
+    if one.accepts is None:
+        told_apart(one)
+    else:
+        for args in one.visible:
+            assert one.accepts(copied(args), copied(one.reference(*copied(args)))) is None
+
+
+def told_apart(task: Task) -> None:
+    """Every mistake differs from what is right in a visible case, and the cases from another."""
+    cases = [case(task, args) for args in task.visible]
+    for sentence in task.mistakes:
+        assert any(sentence in one.mistakes for one in cases), f"{task.name}: {sentence}"
+    values = [encode(one.expected) for one in cases]
+    assert any(value != values[0] for value in values), f"{task.name}: a constant answer passes"
+
+
+@pytest.mark.parametrize(("name", "task"), TASKS)
+def test_hidden_cases_depend_on_the_seed(name: str, task: str) -> None:
+    one = exercise(name)[task]
+    first, again, other = (draw(one, seed) for seed in ("a", "a", "b"))
+    assert encode(first) == encode(again), "the same seed draws other inputs"
+    assert encode(first) != encode(other), "another seed draws the same inputs"
+    assert 4 <= len(first) <= 8
+    if one.accepts is None:
+        values = [encode(copied(one.reference(*copied(args)))) for args in first]
+        assert any(value != values[0] for value in values), "a constant answer passes"
+
+
+@pytest.mark.parametrize(("name", "task"), TASKS)
+def test_a_reference_leaves_its_arguments_alone(name: str, task: str) -> None:
+    one = exercise(name)[task]
+    for args in [*one.visible, *draw(one, "a")]:
+        before, given = encode(args), copied(args)
+        first = copied(one.reference(*given))
+        assert encode(given) == before
+        again = copied(one.reference(*given))
+        assert difference(first, again, 0.0) is None, "the reference answers in two ways"
+
+
+@pytest.mark.parametrize(("name", "task"), TASKS)
+def test_hidden_cases_do_not_touch_the_global_random_state(name: str, task: str) -> None:
+    state, bits = random.getstate(), torch.get_rng_state()
+    draw(exercise(name)[task], "a")
+    assert random.getstate() == state
+    assert torch.equal(torch.get_rng_state(), bits)

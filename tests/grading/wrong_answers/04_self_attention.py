@@ -1,0 +1,573 @@
+"""Answers that students give to the exercises of chapter 04, wrong ones and right ones.
+
+WRONG: by task, the source of an answer cell and a piece of the message that must come.
+RIGHT: by task, answers written differently from the solution.
+"""
+
+WRONG: dict[str, list[tuple[str, str]]] = {
+    "attend": [
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.mT).softmax(-1)
+    return weights @ v, weights
+""",
+            "do not divide the scores",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.mT / q.shape[-1]).softmax(-1)
+    return weights @ v, weights
+""",
+            "divide the scores by d_k itself",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.mT / v.shape[-1] ** 0.5).softmax(-1)
+    return weights @ v, weights
+""",
+            "root of the width of the values",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.mT / len(k) ** 0.5).softmax(dim=-1)
+    return weights @ v, weights
+""",
+            "root of the",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.mT / k.shape[-2] ** 0.5).softmax(dim=-1)
+    return weights @ v, weights
+""",
+            "root of the number of keys",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, dim=-2)
+    return weights @ v, weights
+""",
+            "sum to 1 along the query axis",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.mT).softmax(-1) / q.shape[-1] ** 0.5
+    return weights @ v, weights
+""",
+            "after the softmax",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+    return weights @ v
+""",
+            "you return the output alone",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+    return weights, weights @ v
+""",
+            "in the wrong order",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.T / q.shape[-1] ** 0.5).softmax(-1)
+    return weights @ v, weights
+""",
+            "it raised",
+        ),
+        (
+            """
+def attend(q, k, v):
+    q /= q.shape[-1] ** 0.5
+    weights = (q @ k.mT).softmax(-1)
+    return weights @ v, weights
+""",
+            "changes argument 1 in place",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).float()
+    return (weights @ v.float()), weights
+""",
+            "dtype",
+        ),
+    ],
+    "causal_weights": [
+        (
+            """
+def causal_weights(scores):
+    T = scores.shape[-1]
+    M = torch.ones(T, T).masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), -torch.inf)
+    return (scores * M).softmax(-1)
+""",
+            "you multiply the scores by the mask",
+        ),
+        (
+            """
+def causal_weights(scores):
+    s, t = torch.arange(scores.shape[-1])[:, None], torch.arange(scores.shape[-1])
+    return scores.masked_fill(s <= t, -torch.inf).softmax(-1)
+""",
+            "you hide s ≤ t",
+        ),
+        (
+            """
+def causal_weights(scores):
+    allowed = torch.ones_like(scores).tril(1).bool()
+    return scores.masked_fill(~allowed, -torch.inf).softmax(-1)
+""",
+            "one place ahead",
+        ),
+        (
+            """
+def causal_weights(scores):
+    hidden = torch.ones_like(scores).tril(-1).bool()
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1)
+""",
+            "hide the past",
+        ),
+        (
+            """
+def causal_weights(scores):
+    return scores.softmax(-1).tril()
+""",
+            "you mask after the softmax. your rows do not sum to 1",
+        ),
+        (
+            """
+def causal_weights(scores):
+    weights = scores.softmax(-1).tril()
+    return weights / weights.sum(-1, keepdim=True)
+""",
+            "divide by what is left",
+        ),
+        (
+            """
+def causal_weights(scores):
+    weights = scores.exp().tril()
+    return weights / weights.sum(-1, keepdim=True)
+""",
+            "you take the exponentials yourself",
+        ),
+        (
+            """
+def causal_weights(scores):
+    return scores.tril().softmax(-1)
+""",
+            "you set the hidden scores to 0",
+        ),
+        (
+            """
+def causal_weights(scores):
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(hidden, -1e5).softmax(-1)
+""",
+            "large negative number",
+        ),
+        (
+            """
+def causal_weights(scores):
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return (scores - 1e9 * hidden.to(scores.dtype)).softmax(-1)
+""",
+            "large negative number",
+        ),
+        (
+            """
+def causal_weights(scores):
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(hidden, -torch.inf).softmax(-2)
+""",
+            "your columns sum to 1",
+        ),
+        (
+            """
+def causal_weights(scores):
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(hidden, -torch.inf)
+""",
+            "you return the masked scores",
+        ),
+        (
+            """
+def causal_weights(scores):
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill_(hidden, -torch.inf).softmax(-1)
+""",
+            "in place",
+        ),
+        (
+            """
+def causal_weights(scores):
+    hidden = torch.ones(3, 3, dtype=torch.bool).triu(1)
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1)
+""",
+            "it raised",
+        ),
+        (
+            """
+def causal_weights(scores):
+    weights = torch.zeros(len(scores), len(scores))
+    for s in range(len(scores)):
+        weights[s, : s + 1] = scores[s, : s + 1].softmax(-1)
+    return weights
+""",
+            "it raised",
+        ),
+    ],
+    "merged_weights": [
+        (
+            """
+def merged_weights(x, W_QK, d_k):
+    return x @ W_QK.T @ x.mT
+""",
+            "as the blog prints it",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
+    return (x @ W_QK.T @ x.mT / d_k**0.5).softmax(-1)
+""",
+            "rows and columns are swapped",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
+    return torch.softmax(x @ W_QK.T @ x.mT, dim=-1)
+""",
+            "blog's transpose, and are not divided",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
+    return x @ W_QK @ x.mT / d_k**0.5
+""",
+            "the softmax is missing",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
+    return (x @ W_QK @ x.mT).softmax(-1)
+""",
+            "division by √d_k is missing",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
+    return (x @ W_QK @ x.mT / d_k).softmax(-1)
+""",
+            "divide by d_k itself",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
+    return (x @ W_QK @ x.mT / W_QK.shape[-1] ** 0.5).softmax(-1)
+""",
+            "divide by √d_model",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
+    return (x @ W_QK @ x.mT / d_k**0.5).softmax(1)
+""",
+            "your columns sum to 1",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
+    x = x[0]
+    return (x @ W_QK @ x.T / d_k**0.5).softmax(-1)[None]
+""",
+            "shape",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
+    W_QK /= d_k**0.5
+    return (x @ W_QK @ x.mT).softmax(-1)
+""",
+            "changes argument 2 in place",
+        ),
+    ],
+    "head_contributions": [
+        (
+            """
+def head_contributions(heads, W_O):
+    B, H, T, d_v = heads.shape
+    return heads.transpose(1, 2).reshape(B, T, H * d_v) @ W_O
+""",
+            "you return the sum over the heads",
+        ),
+        (
+            """
+def head_contributions(heads, W_O):
+    B, H, T, d_v = heads.shape
+    return heads @ W_O.reshape(d_v, H, -1).transpose(0, 1)
+""",
+            "like a comb",
+        ),
+        (
+            """
+def head_contributions(heads, W_O):
+    return torch.stack([head @ W_O[h::heads.shape[1]] for h, head in
+                        enumerate(heads.unbind(1))], 1)
+""",
+            "like a comb",
+        ),
+        (
+            """
+def head_contributions(heads, W_O):
+    return heads @ W_O[: heads.shape[-1]]
+""",
+            "the first block of w_o",
+        ),
+        (
+            """
+def head_contributions(heads, W_O):
+    B, H, T, d_v = heads.shape
+    parts = [heads[:, h] @ W_O[(H - 1 - h) * d_v : (H - h) * d_v] for h in range(H)]
+    return torch.stack(parts, dim=1)
+""",
+            "in reverse order",
+        ),
+        (
+            """
+def head_contributions(heads, W_O):
+    B, H, T, d_v = heads.shape
+    side_by_side = heads.reshape(B, T, H * d_v)
+    parts = [side_by_side[..., h * d_v : (h + 1) * d_v] @ W_O[h * d_v : (h + 1) * d_v]
+             for h in range(H)]
+    return torch.stack(parts, dim=1)
+""",
+            "a reshape has mixed heads with tokens",
+        ),
+        (
+            """
+def head_contributions(heads, W_O):
+    B, H, T, d_v = heads.shape
+    parts = [heads[:, h] @ W_O[h * d_v : (h + 1) * d_v] for h in range(H)]
+    return torch.stack(parts, dim=2)
+""",
+            "your axes are (b, t, h, d_model)",
+        ),
+        (
+            """
+def head_contributions(heads, W_O):
+    B, H, T, d_v = heads.shape
+    total = heads.transpose(1, 2).reshape(B, T, H * d_v) @ W_O
+    return (total / H)[:, None].repeat(1, H, 1, 1)
+""",
+            "the same share of the sum",
+        ),
+        (
+            """
+def head_contributions(heads, W_O):
+    return heads @ W_O
+""",
+            "it raised",
+        ),
+        (
+            """
+def head_contributions(heads, W_O):
+    B, H, T, d_v = heads.shape
+    out = torch.zeros(B, H, T, W_O.shape[1])
+    for h in range(H):
+        out[:, h] = heads[:, h] @ W_O[h * d_v : (h + 1) * d_v]
+    return out
+""",
+            "dtype",
+        ),
+    ],
+    "word_map": [
+        (
+            """
+def word_map(weights, words):
+    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+    weights = torch.stack([weights[:, :, g].mean(-1) for g in groups], -1)
+    return torch.stack([weights[:, g].mean(1) for g in groups], 1)
+""",
+            "you average both ways",
+        ),
+        (
+            """
+def word_map(weights, words):
+    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+    weights = torch.stack([weights[:, :, g].sum(-1) for g in groups], -1)
+    return torch.stack([weights[:, g].sum(1) for g in groups], 1)
+""",
+            "you sum both ways",
+        ),
+        (
+            """
+def word_map(weights, words):
+    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+    weights = torch.stack([weights[:, :, g].mean(-1) for g in groups], -1)
+    return torch.stack([weights[:, g].sum(1) for g in groups], 1)
+""",
+            "rows and columns the wrong way round",
+        ),
+        (
+            """
+def word_map(weights, words):
+    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+    weights = torch.stack([weights[:, :, g].amax(-1) for g in groups], -1)
+    return torch.stack([weights[:, g].mean(1) for g in groups], 1)
+""",
+            "you take the largest weight",
+        ),
+        (
+            """
+def word_map(weights, words):
+    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+    return torch.stack([weights[:, :, g].sum(-1) for g in groups], -1)
+""",
+            "you merge the columns only",
+        ),
+        (
+            """
+def word_map(weights, words):
+    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+    weights = torch.stack([weights[:, :, g].sum(-1) for g in groups], -1)
+    return weights[:, [g[0] for g in groups]]
+""",
+            "first piece speak for the whole word",
+        ),
+        (
+            """
+def word_map(weights, words):
+    first = [words.index(word) for word in range(max(words) + 1)]
+    return weights[:, first][:, :, first]
+""",
+            "keep only the first piece",
+        ),
+        (
+            """
+def word_map(weights, words):
+    W = max(words)
+    out = weights.new_zeros(len(weights), W, W)
+    for i in range(W):
+        rows = weights[:, [s for s, w in enumerate(words) if w == i]].mean(1)
+        for j in range(W):
+            out[:, i, j] = rows[:, [t for t, w in enumerate(words) if w == j]].sum(-1)
+    return out
+""",
+            "shape",
+        ),
+        (
+            """
+def word_map(weights, words):
+    W = max(words) + 1
+    out = torch.zeros(len(weights), W, W)
+    for i in range(W):
+        for j in range(W):
+            rows = [s for s, w in enumerate(words) if w == i]
+            columns = [t for t, w in enumerate(words) if w == j]
+            out[:, i, j] = weights[:, rows][:, :, columns].sum((1, 2)) / len(rows)
+    return out
+""",
+            "dtype",
+        ),
+        (
+            """
+def word_map(weights, words):
+    weights, words = weights[0], torch.tensor(words)
+    P = (words == torch.arange(int(words.max()) + 1)[:, None]).to(weights.dtype)
+    return ((P / P.sum(1, keepdim=True)) @ weights @ P.T)[None]
+""",
+            "shape",
+        ),
+    ],
+}
+
+RIGHT: dict[str, list[str]] = {
+    "attend": [
+        """
+import math
+
+
+def attend(q, k, v):
+    e = torch.exp(torch.einsum("...qd,...kd->...qk", q, k) / math.sqrt(k.size(-1)))
+    weights = e / e.sum(dim=-1, keepdim=True)
+    return torch.einsum("...qk,...kd->...qd", weights, v), weights
+""",
+        """
+def attend(q, k, v):
+    rows = []
+    for i in range(q.shape[-2]):  # one query after the other
+        scores = (q[..., i : i + 1, :] * k).sum(-1) * q.shape[-1] ** -0.5
+        rows.append(torch.softmax(scores, -1))
+    weights = torch.stack(rows, -2)
+    return (weights[..., None] * v[..., None, :, :]).sum(-2), weights
+""",
+    ],
+    "causal_weights": [
+        """
+def causal_weights(scores):
+    T = scores.shape[-1]
+    weights = torch.zeros_like(scores)
+    for s in range(T):
+        weights[..., s, : s + 1] = scores[..., s, : s + 1].softmax(-1)
+    return weights
+""",
+        """
+def causal_weights(scores):
+    s, t = torch.arange(scores.size(-2)).unsqueeze(1), torch.arange(scores.size(-1))
+    added = torch.zeros(scores.shape[-2:], dtype=scores.dtype)
+    added[t > s] = float("-inf")
+    return torch.nn.functional.softmax(scores + added, dim=-1)
+""",
+    ],
+    "merged_weights": [
+        """
+def merged_weights(x, W_QK, d_k):
+    return torch.stack([torch.softmax(text @ W_QK @ text.T / d_k**0.5, dim=-1) for text in x])
+""",
+        """
+def merged_weights(x, W_QK, d_k):
+    scores = torch.einsum("bsi,ij,btj->bst", x, W_QK, x).div(d_k**0.5)
+    e = (scores - scores.amax(2, keepdim=True)).exp()
+    return e / e.sum(2, keepdim=True)
+""",
+    ],
+    "head_contributions": [
+        """
+def head_contributions(heads, W_O):
+    d_v = heads.shape[-1]
+    parts = [heads[:, h] @ W_O[h * d_v : (h + 1) * d_v] for h in range(heads.shape[1])]
+    return torch.stack(parts, dim=1)
+""",
+        """
+def head_contributions(heads, W_O):
+    blocks = W_O.unflatten(0, heads.shape[1::2])
+    return torch.einsum("bhtv,hvm->bhtm", heads, blocks)
+""",
+    ],
+    "word_map": [
+        """
+def word_map(weights, words):
+    member = torch.tensor(words)[None] == torch.arange(max(words) + 1)[:, None]
+    P = member.to(weights.dtype)
+    return torch.einsum("ws,hst,vt->hwv", P / P.sum(1, keepdim=True), weights, P)
+""",
+        """
+def word_map(weights, words):
+    out = weights.new_zeros(weights.shape[0], max(words) + 1, max(words) + 1)
+    for s, i in enumerate(words):
+        for t, j in enumerate(words):
+            out[:, i, j] += weights[:, s, t] / words.count(i)
+    return out
+""",
+    ],
+}

@@ -1,0 +1,670 @@
+"""What students answer in the exercises of chapter 06: wrong, with the message due, and right."""
+
+JOIN = """
+def join(tokens, pair):
+    out, i = [], 0
+    while i < len(tokens):
+        two = tuple(tokens[i : i + 2]) == tuple(pair)
+        out.append("".join(pair) if two else tokens[i])
+        i += 2 if two else 1
+    return out
+"""
+
+COUNT = """
+from collections import Counter
+from itertools import pairwise
+
+def count(words):
+    counts = Counter()
+    for tokens, times in words:
+        for pair in pairwise(tokens):
+            counts[pair] += times
+    return counts
+"""
+
+BYTES = """
+def vocabulary(merges):
+    tokens = [bytes([i]) for i in range(256)]
+    for left, right in merges:
+        tokens.append(tokens[left] + tokens[right])
+    return tokens
+"""
+
+WRONG: dict[str, list[tuple[str, str]]] = {
+    "encode_word": [
+        (
+            """
+def encode_word(word, merges):
+    known = {left + right for left, right in merges}
+    tokens = []
+    while word:
+        end = len(word)
+        while end > 1 and word[:end] not in known:
+            end -= 1
+        tokens.append(word[:end])
+        word = word[end:]
+    return tokens
+""",
+            "you take the longest token that fits",
+        ),
+        (
+            """
+def encode_word(word, merges):
+    tokens, i = list(word), 0
+    while i + 1 < len(tokens):
+        if (tokens[i], tokens[i + 1]) in merges:
+            tokens[i : i + 2] = [tokens[i] + tokens[i + 1]]
+            i = 0
+        else:
+            i += 1
+    return tokens
+""",
+            "you join the first pair from the left",
+        ),
+        (
+            """
+def encode_word(word, merges):
+    tokens = list(word)
+    for left, right in merges:
+        for i in range(len(tokens) - 1):
+            if tokens[i] == left and tokens[i + 1] == right:
+                tokens[i : i + 2] = [left + right]
+                break
+    return tokens
+""",
+            "you join only the first place",
+        ),
+        (
+            JOIN
+            + """
+def encode_word(word, merges):
+    tokens = list(word)
+    for pair in reversed(merges):
+        tokens = join(tokens, pair)
+    return tokens
+""",
+            "you apply the newest merge first",
+        ),
+        (
+            """
+def encode_word(word, merges):
+    tokens = list(word)
+    for left, right in merges:
+        i = len(tokens) - 2
+        while i >= 0:
+            if tokens[i] == left and i + 1 < len(tokens) and tokens[i + 1] == right:
+                tokens[i : i + 2] = [left + right]
+            i -= 1
+    return tokens
+""",
+            "you join from the right",
+        ),
+        (
+            JOIN
+            + """
+def encode_word(word, merges):
+    age = {left + right: i for i, (left, right) in reversed(list(enumerate(merges)))}
+    tokens = list(word)
+    while True:
+        pairs = [p for p in zip(tokens, tokens[1:]) if "".join(p) in age]
+        if not pairs:
+            return tokens
+        tokens = join(tokens, min(pairs, key=lambda p: age["".join(p)]))
+""",
+            "you join neighbours whenever their text is a token",
+        ),
+        (
+            JOIN
+            + """
+def encode_word(word, merges):
+    tokens = list(word)
+    for pair in merges:
+        joined = join(tokens, pair)
+        if joined != tokens:
+            return joined
+    return tokens
+""",
+            "you stop after one merge",
+        ),
+        (
+            """
+def encode_word(word, merges):
+    tokens = list(word)
+    while merges:
+        left, right = merges.pop(0)
+        i = 0
+        while i + 1 < len(tokens):
+            if tokens[i] == left and tokens[i + 1] == right:
+                tokens[i : i + 2] = [left + right]
+            i += 1
+    return tokens
+""",
+            "changes argument 2 in place",
+        ),
+        (
+            JOIN
+            + """
+def encode_word(word, merges):
+    tokens = list(word)
+    for pair in merges:
+        tokens = join(tokens, pair)
+    return tuple(tokens)
+""",
+            "expected a list of",
+        ),
+        (
+            """
+def encode_word(word, merges):
+    return list(word)
+""",
+            "items, expected",
+        ),
+    ],
+    "cut_differently": [
+        (
+            """
+def cut_differently(merges):
+    return "abc"
+""",
+            "the same answer whatever it is given",
+        ),
+        (
+            """
+def cut_differently(merges):
+    left, right = merges[0]
+    return left + right
+""",
+            "is cut alike in both ways",
+        ),
+        (
+            """
+def cut_differently(merges):
+    return max((left + right for left, right in merges), key=len)
+""",
+            "is cut alike in both ways",
+        ),
+        (
+            """
+def cut_differently(merges):
+    return list("".join(merges[-1]))
+""",
+            "return one word, a string, not list",
+        ),
+        (
+            """
+def cut_differently(merges):
+    for left, right in merges:
+        for other, last in merges:
+            if right == other and (left, right) != (other, last):
+                return left + right + last
+""",
+            "is cut alike in both ways",
+        ),
+        (
+            """
+def cut_differently(merges):
+    letters = sorted({letter for pair in merges for token in pair for letter in token})
+    for a in letters:
+        for b in letters:
+            if (a, b) in merges and (b, a) not in merges:
+                return a + b + a
+    return letters[0]
+""",
+            "is cut alike in both ways",
+        ),
+        (
+            """
+def cut_differently(merges):
+    left, right = merges[-1]
+    return left + right + "z"
+""",
+            "is not made of the letters",
+        ),
+    ],
+    "best_pair": [
+        (
+            """
+from collections import Counter
+from itertools import pairwise
+
+def best_pair(words, age):
+    counts = Counter(pair for tokens, _ in words for pair in pairwise(tokens))
+    return min(counts, key=lambda p: (-counts[p], age[p[0]], age[p[1]]))
+""",
+            "you count each word once",
+        ),
+        (
+            """
+from collections import Counter
+from itertools import pairwise
+
+def best_pair(words, age):
+    counts = Counter()
+    for tokens, times in words:
+        for pair in set(pairwise(tokens)):
+            counts[pair] += times
+    return min(counts, key=lambda p: (-counts[p], age[p[0]], age[p[1]]))
+""",
+            "you count a pair once per word",
+        ),
+        (
+            """
+def best_pair(words, age):
+    counts = {}
+    for tokens, times in words:
+        for pair in set(zip(tokens, tokens[1:])):
+            i = 0
+            while i + 1 < len(tokens):
+                hit = (tokens[i], tokens[i + 1]) == pair
+                counts[pair] = counts.get(pair, 0) + times * hit
+                i += 2 if hit else 1
+    return min(counts, key=lambda p: (-counts[p], age[p[0]], age[p[1]]))
+""",
+            "you count a, a, a as one pair",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
+    for (one, _), (other, _) in pairwise(words):
+        counts[one[-1], other[0]] += 1
+    return min(counts, key=lambda p: (-counts[p], age[p[0]], age[p[1]]))
+""",
+            "across the border of two words",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    return count(words).most_common(1)[0][0]
+""",
+            "the pair that was seen first",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
+    return min(counts, key=lambda p: (-counts[p], p))
+""",
+            "you go by the alphabet",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
+    return max(counts, key=lambda p: (counts[p], age[p[0]], age[p[1]]))
+""",
+            "you take the youngest tokens",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
+    return min(counts, key=lambda p: (-counts[p], age[p[1]], age[p[0]]))
+""",
+            "you look at the right token first",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
+    return min(counts, key=lambda p: (age[p[0]], age[p[1]], -counts[p]))
+""",
+            "you let age come before frequency",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
+    return min(counts, key=lambda p: (counts[p], age[p[0]], age[p[1]]))
+""",
+            "this is the rarest pair",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
+    best = min(counts, key=lambda p: (-counts[p], age[p[0]], age[p[1]]))
+    return "".join(best)
+""",
+            "expected a tuple of 2",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
+    best = min(counts, key=lambda p: (-counts[p], age[p[0]], age[p[1]]))
+    return best, counts[best]
+""",
+            "answer[0] is a tuple of 2, expected a str",
+        ),
+    ],
+    "decode": [
+        (
+            BYTES
+            + """
+def decode(ids, merges):
+    tokens = vocabulary(merges)
+    return "".join(tokens[i].decode("utf-8", errors="replace") for i in ids)
+""",
+            "you decode token by token",
+        ),
+        (
+            BYTES
+            + """
+def decode(ids, merges):
+    tokens = vocabulary(merges)
+    return b"".join(tokens[i] for i in ids).decode("latin-1")
+""",
+            "a character of its own",
+        ),
+        (
+            """
+def decode(ids, merges):
+    text = [chr(i) for i in range(256)]
+    for left, right in merges:
+        text.append(text[left] + text[right])
+    return "".join(text[i] for i in ids)
+""",
+            "a character of its own",
+        ),
+        (
+            BYTES
+            + """
+def decode(ids, merges):
+    tokens = vocabulary(merges)
+    return b"".join(tokens[i] for i in ids).decode("utf-8", errors="ignore")
+""",
+            "you drop the bytes that are no utf-8",
+        ),
+        (
+            BYTES
+            + """
+def decode(ids, merges):
+    tokens = vocabulary([(right, left) for left, right in merges])
+    return b"".join(tokens[i] for i in ids).decode("utf-8", errors="replace")
+""",
+            "the right part of a merge before the left",
+        ),
+        (
+            BYTES
+            + """
+def decode(ids, merges):
+    tokens = vocabulary(merges)
+    return b"".join(tokens[i] for i in ids).decode("utf-8")
+""",
+            "raised unicodedecodeerror",
+        ),
+        (
+            BYTES
+            + """
+def decode(ids, merges):
+    tokens = vocabulary(merges)
+    return b"".join(tokens[i] for i in ids)
+""",
+            "it returned a bytes",
+        ),
+        (
+            """
+def decode(ids, merges):
+    out = b""
+    for i in ids:
+        out += bytes([i]) if i < 256 else bytes(merges[i - 256])
+    return out.decode("utf-8", errors="replace")
+""",
+            "raised valueerror",
+        ),
+        (
+            BYTES
+            + """
+def decode(ids, merges):
+    tokens, out = vocabulary(merges), b""
+    while ids:
+        out += tokens[ids.pop(0)]
+    return out.decode("utf-8", errors="replace")
+""",
+            "changes argument 1 in place",
+        ),
+    ],
+    "bits_per_byte": [
+        (
+            """
+import math
+
+def bits_per_byte(perplexity, tokens, text):
+    return math.log2(perplexity) * tokens / len(text)
+""",
+            "you count characters",
+        ),
+        (
+            """
+import math
+
+def bits_per_byte(perplexity, tokens, text):
+    return math.log(perplexity) * tokens / len(text.encode())
+""",
+            "this is in nats per byte",
+        ),
+        (
+            """
+import math
+
+def bits_per_byte(perplexity, tokens, text):
+    return math.log(perplexity) * math.log(2) * tokens / len(text.encode())
+""",
+            "you multiply by ln 2",
+        ),
+        (
+            """
+import math
+
+def bits_per_byte(perplexity, tokens, text):
+    return math.log2(perplexity)
+""",
+            "these are bits per token",
+        ),
+        (
+            """
+import math
+
+def bits_per_byte(perplexity, tokens, text):
+    return math.log2(perplexity) * len(text.encode()) / tokens
+""",
+            "tokens and bytes are exchanged",
+        ),
+        (
+            """
+import math
+
+def bits_per_byte(perplexity, tokens, text):
+    return perplexity / math.log(2) * tokens / len(text.encode())
+""",
+            "the logarithm is missing",
+        ),
+        (
+            """
+def bits_per_byte(perplexity, tokens, text):
+    return perplexity ** (tokens / len(text.encode()))
+""",
+            "this is the perplexity per byte",
+        ),
+        (
+            """
+import math
+
+def bits_per_byte(perplexity, tokens, text):
+    return math.log10(perplexity) * tokens / len(text.encode("utf-8"))
+""",
+            "the logarithm of base 10",
+        ),
+        (
+            """
+import math
+
+def bits_per_byte(perplexity, tokens, text):
+    return math.log2(perplexity) * tokens
+""",
+            "the bits of the whole text",
+        ),
+        (
+            """
+def bits_per_byte(perplexity, tokens, text):
+    return torch.tensor(perplexity).log2() * tokens / len(text.encode())
+""",
+            ".item() makes a number",
+        ),
+        (
+            """
+def bits_per_byte(perplexity, tokens, text):
+    return 1.0
+""",
+            "the same answer whatever it is given",
+        ),
+    ],
+}
+
+RIGHT: dict[str, list[str]] = {
+    "encode_word": [
+        JOIN
+        + """
+def encode_word(word, merges):
+    tokens = list(word)
+    for pair in merges:
+        tokens = join(tokens, pair)
+    return tokens
+""",
+        """
+import heapq
+
+def encode_word(word, merges):
+    age = {pair: i for i, pair in enumerate(merges)}
+    tokens = list(word)
+
+    def pairs():
+        return [(age[p], i) for i, p in enumerate(zip(tokens, tokens[1:])) if p in age]
+
+    heap = pairs()
+    while heap:
+        heapq.heapify(heap)
+        _, i = heapq.heappop(heap)
+        tokens[i : i + 2] = [tokens[i] + tokens[i + 1]]
+        heap = pairs()
+    return tokens
+""",
+    ],
+    "cut_differently": [
+        JOIN
+        + """
+from itertools import product
+
+def longest(word, merges):
+    known = {a + b for a, b in merges}
+    for end in range(len(word), 0, -1):
+        if end == 1 or word[:end] in known:
+            return [word[:end]] + (longest(word[end:], merges) if word[end:] else [])
+
+def cut_differently(merges):
+    letters = sorted(set("".join(a + b for a, b in merges)), reverse=True)
+    for n in range(3, 7):
+        for word in map("".join, product(letters, repeat=n)):
+            tokens = list(word)
+            for pair in merges:
+                tokens = join(tokens, pair)
+            if tokens != longest(word, merges):
+                return word
+""",
+        JOIN
+        + """
+import random
+
+def cut_differently(merges):
+    rng, letters = random.Random(0), sorted({c for a, b in merges for c in a + b})
+    known = [a + b for a, b in merges]
+    while True:
+        word = "".join(rng.choice(letters) for _ in range(rng.randint(3, 6)))
+        tokens, cut, rest = list(word), [], word
+        for pair in merges:
+            tokens = join(tokens, pair)
+        while rest:
+            fits = [token for token in known if rest.startswith(token)]
+            cut.append(max(fits, key=len) if fits else rest[0])
+            rest = rest[len(cut[-1]) :]
+        if cut != tokens:
+            return word
+""",
+    ],
+    "best_pair": [
+        """
+def best_pair(words, age):
+    counts = {}
+    for tokens, times in words:
+        for i in range(len(tokens) - 1):
+            pair = (tokens[i], tokens[i + 1])
+            counts[pair] = counts.get(pair, 0) + times
+    most = max(counts.values())
+    best = None
+    for pair in counts:
+        if counts[pair] == most:
+            if best is None or (age[pair[0]], age[pair[1]]) < (age[best[0]], age[best[1]]):
+                best = pair
+    return best
+""",
+        """
+def best_pair(words, age):
+    names = sorted(age, key=age.get)
+    number = {token: i for i, token in enumerate(names)}
+    table = torch.zeros(len(names), len(names), dtype=torch.int64)
+    for tokens, times in words:
+        for left, right in zip(tokens[:-1], tokens[1:]):
+            table[number[left], number[right]] += times
+    place = int((table.flatten() == table.max()).int().argmax())
+    return names[place // len(names)], names[place % len(names)]
+""",
+    ],
+    "decode": [
+        """
+def decode(ids, merges):
+    todo, out = list(ids)[::-1], bytearray()
+    while todo:
+        i = todo.pop()
+        if i < 256:
+            out.append(i)
+        else:
+            left, right = merges[i - 256]
+            todo += [right, left]
+    return out.decode("utf-8", "replace")
+""",
+        """
+def decode(ids, merges):
+    def spell(i):
+        return [i] if i < 256 else [byte for part in merges[i - 256] for byte in spell(part)]
+
+    return str(bytes(sum(map(spell, ids), [])), "utf-8", "replace")
+""",
+    ],
+    "bits_per_byte": [
+        """
+import numpy as np
+
+def bits_per_byte(perplexity, tokens, text):
+    total = 0.0
+    for _ in range(tokens):
+        total += np.log2(perplexity)
+    return float(total / len(bytes(text, "utf-8")))
+""",
+        """
+def bits_per_byte(perplexity, tokens, text):
+    nats = torch.tensor(perplexity, dtype=torch.float64).log() * tokens
+    bits = nats / torch.tensor(2.0, dtype=torch.float64).log()
+    return bits.item() / sum(len(sign.encode()) for sign in text)
+""",
+    ],
+}

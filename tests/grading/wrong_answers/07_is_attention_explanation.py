@@ -1,0 +1,600 @@
+"""What students answer in the exercises of chapter 07: wrong, with the message due, and right."""
+
+WRONG: dict[str, list[tuple[str, str]]] = {
+    "saliencies": [
+        (
+            """
+def saliencies(G):
+    return G.mean(-1), G.abs().mean(-1), G.abs().mean(-1)
+""",
+            "your third one is g-l1 again",
+        ),
+        (
+            """
+def saliencies(G):
+    average, l1, l2 = G.mean(-1), G.abs().mean(-1), G.square()
+    same = torch.ones_like(average)
+    return (
+        same * average.sum(-1, keepdim=True),
+        same * l1.sum(-1, keepdim=True),
+        same * l2.sum((-2, -1)).sqrt()[..., None],
+    )
+""",
+            "all words get the same number",
+        ),
+        (
+            """
+def saliencies(G):
+    return G.mean(-2), G.abs().mean(-2), G.square().sum(-2).sqrt()
+""",
+            "you sum over the words",
+        ),
+        (
+            """
+def saliencies(G):
+    return G.mean(-1), G.abs().mean(-1), G.square().sum(-1)
+""",
+            "the root in g-l2 is missing",
+        ),
+        (
+            """
+def saliencies(G):
+    return G.mean(-1), G.abs().mean(-1), G.square().mean(-1).sqrt()
+""",
+            "g-l2 has no 1/d",
+        ),
+        (
+            """
+def saliencies(G):
+    return G.mean(-1), G.abs().mean(-1), G.norm(dim=-1) / G.shape[-1]
+""",
+            "you divide g-l2 by d",
+        ),
+        (
+            """
+def saliencies(G):
+    return G.sum(-1), G.abs().sum(-1), G.norm(dim=-1)
+""",
+            "lack their 1/d",
+        ),
+        (
+            """
+def saliencies(G):
+    return G.mean(-1), G.mean(-1).abs(), G.norm(dim=-1)
+""",
+            "positive and negative parts cancel",
+        ),
+        (
+            """
+def saliencies(G):
+    return G.abs().mean(-1), G.abs().mean(-1), G.norm(dim=-1)
+""",
+            "g-avg keeps its sign",
+        ),
+        (
+            """
+def saliencies(G):
+    return G.norm(dim=-1)
+""",
+            "expected a tuple of 3",
+        ),
+    ],
+    "kendall_tau": [
+        (
+            """
+def kendall_tau(x, y):
+    C = D = n = 0
+    for i in range(len(x)):
+        for j in range(i):
+            s = (x[i] - x[j]) * (y[i] - y[j])
+            C, D, n = C + int(s > 0), D + int(s < 0), n + 1
+    return (C - D) / n
+""",
+            "you divide by all pairs",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    C = D = 0
+    for i in range(len(x)):
+        for j in range(i):
+            s = (x[i] - x[j]) * (y[i] - y[j])
+            C, D = C + int(s > 0), D + int(s < 0)
+    return (C - D) / (C + D)
+""",
+            "you divide by the concordant and discordant pairs",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    a, b = (x[:, None] - x).sign(), (y[:, None] - y).sign()
+    pairs = torch.tril_indices(len(x), len(x), -1)
+    a, b = a[pairs[0], pairs[1]], b[pairs[0], pairs[1]]
+    return ((a * b).sum() / ((a != 0).sum() * (b != 0).sum())).item()
+""",
+            "the root in the denominator is missing",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    C = n = 0
+    for i in range(len(x)):
+        for j in range(i):
+            C, n = C + int((x[i] - x[j]) * (y[i] - y[j]) > 0), n + 1
+    return C / n
+""",
+            "this is the share of concordant pairs",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    a, b = (x[:, None] - x).sign(), (y - y[:, None]).sign()
+    return ((a * b).sum() / ((a != 0).sum() * (b != 0).sum()).sqrt()).item()
+""",
+            "the sign is the wrong way round",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    a, b = (x[:, None] - x).sign(), (y[:, None] - y).sign()
+    n_x, n_y = (a != 0).sum() / 2, (b != 0).sum() / 2
+    return ((a * b).sum() / (n_x * n_y).sqrt()).item()
+""",
+            "you count a pair twice above the line",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    x, y = x - x.mean(), y - y.mean()
+    return ((x * y).sum() / (x.square().sum() * y.square().sum()).sqrt()).item()
+""",
+            "this is pearson",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    def ranks(z):
+        return (z[:, None] > z).sum(1) + ((z[:, None] == z).sum(1) - 1) / 2
+
+    return torch.corrcoef(torch.stack([ranks(x), ranks(y)]))[0, 1].item()
+""",
+            "this is spearman",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    C = D = 0
+    for i in range(len(x)):
+        for j in range(i):
+            if (x[i] > x[j]) == (y[i] > y[j]):
+                C += 1
+            else:
+                D += 1
+    return (C - D) / (C + D)
+""",
+            "a tied pair counts as agreement",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    return (x.diff().sign() * y.diff().sign()).mean().item()
+""",
+            "you compare neighbours only",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    a, b = (x[:, None] - x).sign(), (y[:, None] - y).sign()
+    return (a * b).sum() / ((a != 0).sum() * (b != 0).sum()).sqrt()
+""",
+            ".item() makes a number",
+        ),
+    ],
+    "jensen_shannon": [
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    return ((p * (p / m).log()).sum(-1) + (q * (q / m).log()).sum(-1)) / 2
+""",
+            "where a weight is 0 you get nan",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    return torch.where(p > 0, p * (p / q).log(), 0).sum(-1)
+""",
+            "this is the kl divergence",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    return torch.where(p > 0, p * (p / m).log(), 0).sum(-1)
+""",
+            "you compare only p with the middle",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    parts = [torch.where(one > 0, one * (one / m).log(), 0).sum(-1) for one in (p, q)]
+    return parts[0] + parts[1]
+""",
+            "the halves are missing",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    parts = [torch.where(one > 0, one * (one / m).log2(), 0).sum(-1) for one in (p, q)]
+    return (parts[0] + parts[1]) / 2
+""",
+            "this is in bits",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    parts = [torch.where(one > 0, one * (one / m).log(), 0).sum(-1) for one in (p, q)]
+    return ((parts[0] + parts[1]) / 2).sqrt()
+""",
+            "this is the root of it",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = p + q
+    parts = [torch.where(one > 0, one * (one / m).log(), 0).sum(-1) for one in (p, q)]
+    return (parts[0] + parts[1]) / 2
+""",
+            "your middle is p + q",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    parts = [torch.where(one > 0, one * (one / m).log(), 0).mean(-1) for one in (p, q)]
+    return (parts[0] + parts[1]) / 2
+""",
+            "you take the mean over the words",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    return sum(torch.where(one > 0, one * (one / m).log(), 0).sum() for one in (p, q)) / 2
+""",
+            "you add up the whole tensor",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    p[p == 0] = 1e-12
+    q[q == 0] = 1e-12
+    m = (p + q) / 2
+    return ((p * (p / m).log()).sum(-1) + (q * (q / m).log()).sum(-1)) / 2
+""",
+            "changes argument 1 in place",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    return (p - q).abs().sum(-1) / 2
+""",
+            "this is the total variation",
+        ),
+    ],
+    "other_attention": [
+        (
+            """
+def other_attention(votes, alpha, far):
+    return alpha.clone()
+""",
+            "choose words that have little of alpha",
+        ),
+        (
+            """
+def other_attention(votes, alpha, far):
+    return torch.full_like(alpha, 1 / len(alpha))
+""",
+            "the sum of the votes moves",
+        ),
+        (
+            """
+def other_attention(votes, alpha, far):
+    w = torch.zeros_like(alpha)
+    w[alpha.argmin()] = 1.0
+    return w
+""",
+            "the sum of the votes moves",
+        ),
+        (
+            """
+def other_attention(votes, alpha, far):
+    return alpha.flip(0)
+""",
+            "the sum of the votes moves",
+        ),
+        (
+            """
+def other_attention(votes, alpha, far):
+    y, i, j = (alpha * votes).sum(), votes.argmin(), votes.argmax()
+    w = torch.zeros_like(alpha)
+    w[j] = (votes[j] - y) / (votes[j] - votes[i])
+    w[i] = 1 - w[j]
+    return w
+""",
+            "the sum of the votes moves",
+        ),
+        (
+            """
+def other_attention(votes, alpha, far):
+    y = (alpha * votes).sum()
+    i, j = alpha.argsort()[:2].tolist()
+    w = torch.zeros_like(alpha)
+    w[i] = (votes[j] - y) / (votes[j] - votes[i])
+    w[j] = 1 - w[i]
+    return w
+""",
+            "a weight is below 0",
+        ),
+        (
+            """
+def other_attention(votes, alpha, far):
+    w = alpha.clone()
+    w[alpha.argmax()] = 0.0
+    return w
+""",
+            "the weights sum to",
+        ),
+        (
+            """
+def other_attention(votes, alpha, far):
+    y = (alpha * votes).sum()
+    i, j = votes.argmin(), votes.argmax()
+    w = torch.zeros_like(alpha)
+    w[i] = (votes[j] - y) / (votes[j] - votes[i])
+    w[j] = 1 - w[i]
+    return 0.5 * w + 0.5 * alpha
+""",
+            "choose words that have little of alpha",
+        ),
+    ],
+    "rollout": [
+        (
+            """
+def rollout(A):
+    unit = torch.eye(A.shape[-1], dtype=A.dtype)
+    out = unit
+    for layer in A.mean(1):
+        out = out @ (layer + unit) / 2
+    return out
+""",
+            "multiplied in the wrong order",
+        ),
+        (
+            """
+def rollout(A):
+    out = torch.eye(A.shape[-1], dtype=A.dtype)
+    for layer in A.mean(1):
+        out = layer @ out
+    return out
+""",
+            "the residual connection is missing",
+        ),
+        (
+            """
+def rollout(A):
+    unit = torch.eye(A.shape[-1], dtype=A.dtype)
+    out = unit
+    for layer in A.mean(1):
+        out = (layer + unit) @ out
+    return out
+""",
+            "you add i without halving",
+        ),
+        (
+            """
+def rollout(A):
+    unit = torch.eye(A.shape[-1], dtype=A.dtype)
+    out = unit
+    for layer in A.sum(1):
+        out = (layer + unit) / 2 @ out
+    return out
+""",
+            "the heads are added up",
+        ),
+        (
+            """
+def rollout(A):
+    unit = torch.eye(A.shape[-1], dtype=A.dtype)
+    out = unit
+    for layer in A[:, 0]:
+        out = (layer + unit) / 2 @ out
+    return out
+""",
+            "you use the first head only",
+        ),
+        (
+            """
+def rollout(A):
+    unit = torch.eye(A.shape[-1], dtype=A.dtype)
+    out = torch.ones_like(unit)
+    for layer in A.mean(1):
+        out = (layer + unit) / 2 * out
+    return out
+""",
+            "you multiply entry by entry",
+        ),
+        (
+            """
+def rollout(A):
+    return (A.mean((0, 1)) + torch.eye(A.shape[-1], dtype=A.dtype)) / 2
+""",
+            "you average the layers",
+        ),
+        (
+            """
+def rollout(A):
+    unit = torch.eye(A.shape[-1], dtype=A.dtype)
+    return (A[-1].mean(0) + unit) / 2
+""",
+            "this is the last layer alone",
+        ),
+        (
+            """
+def rollout(A):
+    unit = torch.eye(A.shape[-1], dtype=A.dtype)
+    out = unit
+    for layer in A.mean(1):
+        out = (layer + unit) / 2 @ out
+    return out.T
+""",
+            "rows and columns are exchanged",
+        ),
+        (
+            """
+def rollout(A):
+    unit = torch.eye(A.shape[-1], dtype=A.dtype)
+    out = unit
+    for layer in A.mean(1):
+        out = layer @ out
+    return (out + unit) / 2
+""",
+            "the residual connection is added once",
+        ),
+        (
+            """
+def rollout(A):
+    out = torch.eye(A.shape[-1])
+    for layer in A.float().mean(1):
+        out = (layer + torch.eye(A.shape[-1])) / 2 @ out
+    return out
+""",
+            "dtype float32, expected float64",
+        ),
+    ],
+}
+
+RIGHT: dict[str, list[str]] = {
+    "saliencies": [
+        """
+def saliencies(G):
+    rows = G.reshape(-1, G.shape[-1])
+    found = torch.zeros(3, len(rows), dtype=G.dtype)
+    for t, row in enumerate(rows):
+        for value in row:
+            found[0, t] += value / len(row)
+            found[1, t] += abs(value) / len(row)
+            found[2, t] += value**2
+    average, l1, l2 = found.reshape(3, *G.shape[:-1])
+    return average, l1, l2**0.5
+""",
+        """
+def saliencies(G):
+    d = G.shape[-1]
+    l1 = torch.linalg.vector_norm(G, ord=1, dim=-1) / d
+    l2 = torch.einsum("...d,...d->...", G, G).sqrt()
+    return torch.einsum("...d->...", G) / d, l1, l2
+""",
+    ],
+    "kendall_tau": [
+        """
+def kendall_tau(x, y):
+    C = D = n = n_x = n_y = 0
+    for i in range(len(x)):
+        for j in range(i):
+            n += 1
+            n_x += int(x[i] == x[j])
+            n_y += int(y[i] == y[j])
+            s = (x[i] - x[j]) * (y[i] - y[j])
+            C += int(s > 0)
+            D += int(s < 0)
+    return (C - D) / ((n - n_x) * (n - n_y)) ** 0.5
+""",
+        """
+import math
+from itertools import combinations
+
+import numpy as np
+
+def kendall_tau(x, y):
+    a = np.array([np.sign(s - t) for s, t in combinations(x.tolist(), 2)])
+    b = np.array([np.sign(s - t) for s, t in combinations(y.tolist(), 2)])
+    return float(a @ b / math.sqrt((a @ a) * (b @ b)))
+""",
+    ],
+    "jensen_shannon": [
+        """
+import math
+
+def jensen_shannon(p, q):
+    out = []
+    for a, b in zip(p.reshape(-1, p.shape[-1]).tolist(), q.reshape(-1, q.shape[-1]).tolist()):
+        total = 0.0
+        for s, t in zip(a, b):
+            for one in (s, t):
+                if one > 0:
+                    total += one * math.log(2 * one / (s + t)) / 2
+        out.append(total)
+    return torch.tensor(out, dtype=p.dtype).reshape(p.shape[:-1])
+""",
+        """
+def jensen_shannon(p, q):
+    both = torch.stack([p, q])
+    m = both.mean(0)
+    return (torch.xlogy(both, both) - torch.xlogy(both, m)).sum(-1).mean(0)
+""",
+    ],
+    "other_attention": [
+        """
+def other_attention(votes, alpha, far):
+    y = float((alpha * votes).sum())
+    for low in range(len(votes)):
+        for high in range(len(votes)):
+            if votes[low] <= y < votes[high]:
+                w = torch.zeros(len(votes))
+                w[high] = (y - float(votes[low])) / float(votes[high] - votes[low])
+                w[low] = 1 - w[high]
+                if (w - alpha).abs().sum() / 2 >= far:
+                    return w
+""",
+        """
+def other_attention(votes, alpha, far):
+    T = len(votes)
+    y = votes @ alpha
+    share = (votes - y) / (votes - votes[:, None])  # (i, j): weight of i beside j
+    right = (votes[:, None] < y) & (votes >= y)
+    w = torch.zeros(T, T, T)
+    i, j = right.nonzero(as_tuple=True)
+    w[i, j, i] = share[i, j]
+    w[i, j, j] += 1 - share[i, j]
+    distance = (w - alpha).abs().sum(-1).masked_fill(~right, -1.0)
+    return w.flatten(0, 1)[distance.argmax()]
+""",
+    ],
+    "rollout": [
+        """
+def rollout(A):
+    L, H, T, _ = A.shape
+    out = torch.eye(T, dtype=A.dtype)
+    for l in range(L):
+        new = torch.zeros(T, T, dtype=A.dtype)
+        for t in range(T):
+            for s in range(T):
+                weight = sum(A[l, h, t, s] for h in range(H)) / (2 * H) + 0.5 * (s == t)
+                new[t] += weight * out[s]
+        out = new
+    return out
+""",
+        """
+import functools
+
+def rollout(A):
+    maps = torch.einsum("lhts->lts", A) / A.shape[1]
+    maps = maps.lerp(torch.eye(A.shape[-1], dtype=A.dtype).expand_as(maps), 0.5)
+    return functools.reduce(torch.matmul, list(maps)[::-1])
+""",
+    ],
+}
