@@ -111,13 +111,12 @@ def wait_until_ready(kernel: subprocess.Popen[bytes], client: Any, job: dict[str
         SystemExit: it died, failed, or took more than `BOOT` seconds: the machine's fault, not
             the student's, whose code has not begun.
     """
-    deadline, asked = time.monotonic() + BOOT, ""
+    deadline, questions = time.monotonic() + BOOT, {client.kernel_info()}
     while time.monotonic() < deadline and kernel.poll() is None:
-        asked = asked or client.kernel_info()
-        message = receive(client, 2.0)
-        if message is None:  # it was asked before it could be heard
-            asked = ""
-        elif idle(message, asked):
+        message = receive(client, 0.1)
+        if message is None:  # the last question may have come before we were heard, or hear
+            questions.add(client.kernel_info())
+        elif any(idle(message, question) for question in questions):
             break
     asked = client.execute(job["warm_up"], silent=True, store_history=False, allow_stdin=False)
     while time.monotonic() < deadline and kernel.poll() is None:

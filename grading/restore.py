@@ -86,7 +86,7 @@ def repaired(cell: NotebookNode, original: NotebookNode) -> dict[str, Any]:
     """A submitted cell with the released metadata, type and, where it is locked, source."""
     metadata = copy.deepcopy(original.metadata)
     if locked(original) or cell.source == original.source:
-        return {**plain(cell, original.cell_type, metadata), "source": original.source}
+        return {**plain(original, original.cell_type, metadata), "source": original.source}
     return plain(cell, original.cell_type, metadata)
 
 
