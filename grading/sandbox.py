@@ -205,9 +205,10 @@ def fence(job: Path, limits: Limits) -> list[str]:
     return [
         shutil.which("bwrap") or "bwrap", *namespaces, "--die-with-parent", "--new-session",
         "--cap-drop", "ALL", *user,
-        "--hostname", "sandbox", *way, *binds, *hidden,
+        "--hostname", "sandbox", *size, "/tmp",  # first: the course itself may lie under /tmp
+        *way, *binds, *hidden,
         "--ro-bind-try", "/etc/alternatives", "/etc/alternatives",
         "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache",
         "--proc", "/proc", "--dev", "/dev", *size, "/dev/shm", "--remount-ro", "/dev",
-        *size, "/tmp", "--ro-bind", str(job), "/job", "--remount-ro", "/", "--chdir", "/tmp", "--",
+        "--ro-bind", str(job), "/job", "--remount-ro", "/", "--chdir", "/tmp", "--",
     ]  # fmt: skip

@@ -31,7 +31,7 @@ REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
 needs_sandbox = pytest.mark.skipif(
     not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
 )
-LIMITS = Limits(cell_seconds=6, total_seconds=90, memory=1200 << 20)
+LIMITS = Limits(cell_seconds=12, total_seconds=120, memory=800 << 20)
 TASKS = points(NAME)
 GRADED, CRASHED, LATE, ABSENT = "graded", "crashed", "timed out", "not submitted"
 BYHAND = "explain_scale"
@@ -126,14 +126,14 @@ def terrible_students() -> list[Student]:
     return [
         broken("    os._exit(3)", CRASHED, "(status 3) in cell 5"),
         broken("    os.kill(os.getpid(), 11)", CRASHED, "(signal 11) in cell 5"),
-        broken("    x = [b'x' * 2**24 for _ in range(200)]", CRASHED, "memory above 1.17 GB"),
+        broken("    x = [b'x' * 2**24 for _ in range(200)]", CRASHED, "memory above 0.781 GB"),
         broken("    while True:\n        try:\n            os.fork()\n        except OSError:\n"
                "            pass", CRASHED, "killed: "),
         broken("    for _ in range(10**6):\n        print('x' * 1000)", CRASHED, "above"),
         broken("    os.kill(os.getppid(), 9)", CRASHED, "ended from inside"),
         broken(forever + "        except KeyboardInterrupt:\n            pass", LATE,
-               "timed out after 6 s in cell 5"),
-        Student(file(loop), late, "timed out after 6 s in cell 5"),
+               "timed out after 12 s in cell 5"),
+        Student(file(loop), late, "timed out after 12 s in cell 5"),
         Student(file(own_cell("import os\nos._exit(0)")), every(MANUAL)),
         Student(file(own_cell("while True:\n    pass")), FULL),
         Student(file(b"no notebook at all"), every(CRASHED), "not a notebook"),

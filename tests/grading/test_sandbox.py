@@ -24,7 +24,7 @@ needs_sandbox = pytest.mark.skipif(
     not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
 )
 SMALL = Limits(
-    cell_seconds=4, total_seconds=90, memory=900 << 20, output=1 << 20, disk=32 << 20,
+    cell_seconds=8, total_seconds=90, memory=900 << 20, output=1 << 20, disk=32 << 20,
     file=8 << 20, processes=24, threads=150,
 )  # fmt: skip
 HIDDEN = '{"double": [[1], [2]]}'
@@ -273,11 +273,11 @@ def test_the_environment_is_empty(seen: dict) -> None:
 @pytest.mark.parametrize(
     ("name", "status", "reason"),
     [
-        ("loop", "timed out", "timed out after 4 s in cell 1"),
+        ("loop", "timed out", "timed out after 8 s in cell 1"),
         (
             "stubborn",
             "timed out",
-            "timed out after 4 s in cell 1, and did not react to an interrupt",
+            "timed out after 8 s in cell 1, and did not react to an interrupt",
         ),
         ("exit", "crashed", "the kernel ended itself (status 3) in cell 2"),
         ("memory", "crashed", "killed: memory above 0.879 GB"),
