@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 
 from attnlib.adversary import adversarial_attention
 from attnlib.classifiers import AttentionClassifier, Reading
 from attnlib.classify import Examples, examples, fit_classifier, predict, read_all, vocabulary
 from attnlib.data import reviews
+from attnlib.debate import gradients
 from attnlib.faithfulness import kendall, permutation_shift
-from attnlib.saliency import gradient_importance, leave_one_out
+from attnlib.saliency import leave_one_out
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -27,17 +27,6 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     result = work()
     return result, time.perf_counter() - start
-
-
-def gradients(model: AttentionClassifier, data: Examples, batch_size: int = 256) -> torch.Tensor:
-    """Gradient importance of every token of a split, (N, T)."""
-    rows = []
-    for part in torch.arange(len(data)).split(batch_size):
-        batch = data.take(part)
-        score = model.scorer(batch.mask, detach=True)
-        found = gradient_importance(score, model.embed(batch.ids), batch.mask)
-        rows.append(F.pad(found, (0, data.ids.shape[1] - found.shape[1])))
-    return torch.cat(rows)
 
 
 def adversaries(
