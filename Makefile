@@ -7,23 +7,37 @@ FOUND := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 py
 	if $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo $$p; break; fi; done)
 ANY := $(shell command -v python3 || command -v python)
 PYTHON ?= $(or $(FOUND),$(ANY))
-COURSE = $(PYTHON) course.py
+COURSE = "$(PYTHON)" course.py
 
 ifeq ($(PYTHON),)
 $(error No Python was found. Install Python 3.11 or newer (python.org), then run make again)
 endif
 
-.PHONY: help lab test chapters pages bench setup clean
+.PHONY: help lab test quick chapters pages bench mutants setup clean
 .PHONY: exercises student release collect grade feedback marks
 
 help:
 	@$(COURSE) help
 
-lab test bench pages setup:
-	@$(COURSE) $@ $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX)) $(ARGS)
+INDEX = $(if $(TORCH_INDEX),--torch-index "$(TORCH_INDEX)")
+
+lab test quick pages setup:
+	@$(COURSE) $@ $(INDEX) $(ARGS)
 
 chapters:
-	@$(COURSE) chapters $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX)) $(NAMES) $(ARGS)
+	@$(COURSE) chapters $(INDEX) $(NAMES) $(ARGS)
+
+bench: # make bench load: `load` names a benchmark here, and is no target of its own
+	@$(COURSE) bench $(INDEX) $(filter load,$(MAKECMDGOALS)) $(ARGS)
+
+ifneq ($(filter bench,$(MAKECMDGOALS)),)
+.PHONY: load
+load:
+	@:
+endif
+
+mutants:
+	@$(COURSE) mutants $(INDEX) $(ROOM) $(ARGS)
 
 exercises student grade feedback marks:
 	@$(COURSE) $@ $(NAME) $(ARGS)

@@ -2,6 +2,7 @@
 
 What is set here is set before torch is imported, and passes on to kernels and other children.
 """
+
 import importlib.util
 import os
 from pathlib import Path
@@ -26,5 +27,4 @@ cut_network()
 # The same examples at every run and on every machine: a test that passed stays passed.
 hypothesis.settings.register_profile("course", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("course")
-if "PYTEST_XDIST_WORKER" in os.environ:  # two workers on two cores: a thread each
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in the course's notebooks; workers get it too

@@ -1,10 +1,11 @@
 """Sets the course up and runs it: `python course.py lab`, or `make lab`, which calls this file.
 
-Needs nothing but Python: it makes `.venv`, installs the exact versions of requirements.lock
-into it, and starts JupyterLab, the tests and the rest from there. What is installed already is
-not installed again. The syntax stays old on purpose, so that an old Python can still read the
-file and say that it is too old.
+Needs nothing but Python: it makes `.venv`, installs torch and then the exact files of
+requirements.lock into it, and starts JupyterLab, the tests and the rest from there. What is
+installed already is not installed again. The syntax stays old on purpose, so that an old Python
+can still read the file and say that it is too old.
 """
+
 from __future__ import print_function
 
 import argparse
@@ -20,18 +21,32 @@ DISK_NEEDED = 3 * 10**9  # bytes: torch, Jupyter and the data packages take 2.3 
 TORCH = "torch==2.13.0"
 ROOT = os.path.dirname(os.path.abspath(__file__))
 NO_NETWORK = (
-    "name resolution", "Name or service not known", "nodename nor servname", "getaddrinfo failed",
-    "NewConnectionError", "ConnectTimeoutError", "ConnectionResetError", "ProxyError",
-    "Network is unreachable", "No route to host", "Read timed out", "Connection refused",
+    "name resolution",
+    "Name or service not known",
+    "nodename nor servname",
+    "getaddrinfo failed",
+    "NewConnectionError",
+    "ConnectTimeoutError",
+    "ConnectionResetError",
+    "ProxyError",
+    "Network is unreachable",
+    "No route to host",
+    "Read timed out",
+    "Connection refused",
 )
 DISK_FULL = ("No space left on device", "not enough space on the disk")
 HELP = """\
 make lab        set up, then open JupyterLab on the first chapter
 make test       set up, then run every test, the chapters included
+make quick      set up, then style, types and the fast tests: the inner loop of a change
 make chapters   run the chapters that changed again, and store them with their outputs
                 (NAMES="01_ngram 02_rnn" picks some, ARGS=--all takes all, ARGS=--times also
                 writes the measured seconds into the headers and the README)
-make bench      print speed ratios against the reference libraries
+make bench      print speed ratios against the reference libraries (make bench load: the time of
+                a training loop beside other busy processes)
+make mutants ROOM=attnlib/tokenizers
+                put small faults into a part of the library, and print those no test notices
+                (needs pip install mutmut, and takes long)
 make pages      write the chapters to build/pages as web pages that need no kernel
 make setup      only install
 make clean      remove build/ and caches (to remove the installation, delete .venv)
@@ -175,7 +190,8 @@ def set_up(root, torch_index=None):
     pip = [python, "-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check"]
     index = ["--index-url", torch_index] if torch_index else []
     run_logged(pip + index + [TORCH], log, "[1/3] Installing PyTorch (a minute, once)")
-    lock = ["-r", os.path.join(root, "requirements.lock")]
+    # The lock has hashes and is complete but for torch, so pip has nothing left to resolve.
+    lock = ["--no-deps", "--require-hashes", "-r", os.path.join(root, "requirements.lock")]
     run_logged(pip + lock, log, "[2/3] Installing Jupyter, the data and the tools")
     own = ["--no-deps", "--no-build-isolation", "-e", root]
     run_logged(pip + own, log, "[3/3] Installing attnlib from this folder")
@@ -196,29 +212,48 @@ def silence_news(venv):
 def lab(python, words):
     """The command that opens JupyterLab on the first chapter."""
     return [
-        python, "-m", "jupyterlab", "--ServerApp.root_dir=" + ROOT,
+        python,
+        "-m",
+        "jupyterlab",
+        "--ServerApp.root_dir=" + ROOT,
         "--LabApp.default_url=/lab/tree/chapters/00_start_here.ipynb",
     ] + words
 
 
+def in_course(*names):
+    """Those of the named folders that are there: a student's copy has no grading."""
+    return [name for name in names if os.path.isdir(os.path.join(ROOT, name))]
+
+
+def pytest(python, words, otherwise):
+    """The command that tests what the words name, or otherwise these folders."""
+    named = [word for word in words if os.path.exists(os.path.join(ROOT, word.split("::")[0]))]
+    command = [python, "-m", "pytest", "-n", "2", "--dist", "loadscope", "--doctest-modules"]
+    return command + words + ([] if named else otherwise)
+
+
 def test(python, words):
     """The command that runs the suite: tests, doctests, and every chapter."""
-    rooms = ("attnlib", "grading", "tests", "chapters")  # a student's copy has no grading
-    named = [word for word in words if os.path.exists(os.path.join(ROOT, word.split("::")[0]))]
-    return [
-        python, "-m", "pytest", "-n", "2", "--dist", "loadscope", "--doctest-modules",
-        "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=180",
-    ] + words + ([] if named else [r for r in rooms if os.path.isdir(os.path.join(ROOT, r))])
+    notebooks = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=180"]
+    return pytest(
+        python, notebooks + words, in_course("attnlib", "grading", "tools", "tests", "chapters")
+    )
+
+
+def quick(python, words):
+    """The command for the inner loop: style, types, and the tests that take seconds."""
+    fast = ["-m", "not slow and not browser", "--ignore=tests/chapters", "--ignore=tests/grading"]
+    return pytest(python, fast + words, in_course("attnlib", "tools", "tests"))
 
 
 def chapters(python, words):
     """The command that executes chapters again and stores them."""
-    return [python, os.path.join("tests", "chapter_tools.py"), "execute"] + words
+    return [python, os.path.join("tools", "chapter_tools.py"), "execute"] + words
 
 
 def pages(python, words):
     """The command that exports the chapters as web pages."""
-    return [python, os.path.join("tests", "chapter_tools.py"), "pages"] + words
+    return [python, os.path.join("tools", "chapter_tools.py"), "pages"] + words
 
 
 def bench(python, words):
@@ -226,22 +261,41 @@ def bench(python, words):
     return [python, os.path.join("tests", "benchmarks", "run.py")] + words
 
 
+def mutants(python, words):
+    """The command that puts small faults into the library and prints those no test notices."""
+    return [python, os.path.join("tools", "mutants.py")] + words
+
+
 def grading(name):
     """The function that makes the instructor's command of this name."""
     return lambda python, words: [python, "-m", "grading", name] + words
 
 
-COMMANDS = {"lab": lab, "test": test, "chapters": chapters, "pages": pages, "bench": bench}
+COMMANDS = {
+    "lab": lab,
+    "test": test,
+    "quick": quick,
+    "chapters": chapters,
+    "pages": pages,
+    "bench": bench,
+    "mutants": mutants,
+}
 INSTRUCTORS = ("exercises", "student", "release", "collect", "grade", "feedback", "marks")
 COMMANDS.update((name, grading(name)) for name in INSTRUCTORS)
 
 
 def clean(root):
     """Remove what was built; the installation stays."""
-    for name in ("build", "attnlib.egg-info", ".pytest_cache", ".mypy_cache", ".ruff_cache",
-                 ".hypothesis"):
+    for name in (
+        "build",
+        "attnlib.egg-info",
+        ".pytest_cache",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".hypothesis",
+    ):
         shutil.rmtree(os.path.join(root, name), ignore_errors=True)
-    for room in ("attnlib", "grading", "tests"):
+    for room in ("attnlib", "grading", "tests", "tools"):
         for folder, inside, _ in os.walk(os.path.join(root, room)):
             if "__pycache__" in inside:
                 shutil.rmtree(os.path.join(folder, "__pycache__"))
@@ -250,14 +304,21 @@ def clean(root):
 def main(words):
     """Do what the command line says, and return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="course.py", usage="python course.py COMMAND [options]", epilog=HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        prog="course.py",
+        usage="python course.py COMMAND [options]",
+        epilog=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    parser.add_argument("command", nargs="?", default="help",
-                        choices=sorted(COMMANDS) + ["setup", "clean", "help"])
+    parser.add_argument(
+        "command", nargs="?", default="help", choices=sorted(COMMANDS) + ["setup", "clean", "help"]
+    )
     parser.add_argument("--torch-index", help="package index for torch alone")
-    parser.add_argument("--here", action="store_true",
-                        help="use the Python that runs this file as it is, install nothing")
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="use the Python that runs this file as it is, install nothing",
+    )
     options, rest = parser.parse_known_args(words)
     if options.command == "help":
         print(HELP)
@@ -266,8 +327,11 @@ def main(words):
         clean(ROOT)
         return 0
     if options.command in INSTRUCTORS and not os.path.isdir(os.path.join(ROOT, "grading")):
-        print("make {} is for instructors; this is a student's copy of the course, which comes"
-              " without solutions and grading.".format(options.command), file=sys.stderr)
+        print(
+            "make {} is for instructors; this is a student's copy of the course, which comes"
+            " without solutions and grading.".format(options.command),
+            file=sys.stderr,
+        )
         return 1
     try:
         python = sys.executable if options.here else set_up(ROOT, options.torch_index)

@@ -167,30 +167,20 @@ class MultiHeadAttention(nn.Module):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        if combine not in ("concat", "add"):
-            raise ValueError(f"combine is 'concat' or 'add', got {combine!r}")
-        if heads < 1:
-            raise ValueError(f"a layer needs at least one head, got {heads}")
-        if d_model % heads and (d_k is None or (d_v is None and combine == "concat")):
-            raise ValueError(f"{heads} heads do not divide d_model {d_model}: give d_k and d_v")
-        d_k = d_model // heads if d_k is None else d_k
-        if d_v is None:
-            d_v = d_model // heads if combine == "concat" else d_model
-        if min(d_k, d_v) < 1:
-            raise ValueError(f"d_k and d_v must be at least 1, got {d_k} and {d_v}")
+        d_k, d_v = _widths(d_model, heads, d_k, d_v, combine)
         d_source = d_model if d_source is None else d_source
         self.combine = combine
         self.W_Q = nn.Parameter(torch.empty(heads, d_model, d_k))
         self.W_K = nn.Parameter(torch.empty(heads, d_source, d_k))
         self.W_V = nn.Parameter(torch.empty(heads, d_source, d_v))
         self.W_O = nn.Parameter(torch.empty(heads if combine == "concat" else 1, d_v, d_model))
-        self.b_Q = nn.Parameter(torch.zeros(heads, d_k)) if bias else None
-        self.b_K = nn.Parameter(torch.zeros(heads, d_k)) if bias else None
-        self.b_V = nn.Parameter(torch.zeros(heads, d_v)) if bias else None
-        self.b_O = nn.Parameter(torch.zeros(d_model)) if bias else None
         for weight in (self.W_Q, self.W_K, self.W_V):
             nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
         nn.init.normal_(self.W_O, std=(len(self.W_O) * d_v) ** -0.5)
+        self.b_Q, self.b_K, self.b_V, self.b_O = (
+            nn.Parameter(torch.zeros(shape)) if bias else None
+            for shape in ((heads, d_k), (heads, d_k), (heads, d_v), (d_model,))
+        )
 
     @property
     def W_QK(self) -> Tensor:
@@ -278,9 +268,27 @@ def attend(
     return output.masked_fill(empty, 0.0), None
 
 
+def _widths(
+    d_model: int, heads: int, d_k: int | None, d_v: int | None, combine: str
+) -> tuple[int, int]:
+    """The widths d_k and d_v of a layer's heads, as given or shared out among them."""
+    if combine not in ("concat", "add"):
+        raise ValueError(f"combine is 'concat' or 'add', got {combine!r}")
+    if heads < 1:
+        raise ValueError(f"a layer needs at least one head, got {heads}")
+    if d_model % heads and (d_k is None or (d_v is None and combine == "concat")):
+        raise ValueError(f"{heads} heads do not divide d_model {d_model}: give d_k and d_v")
+    d_k = d_model // heads if d_k is None else d_k
+    if d_v is None:
+        d_v = d_model // heads if combine == "concat" else d_model
+    if min(d_k, d_v) < 1:
+        raise ValueError(f"d_k and d_v must be at least 1, got {d_k} and {d_v}")
+    return d_k, d_v
+
+
 def _per_head(x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:
     """x (B, T, d) times W (H, d, w), a product per head: (B, H, T, w)."""
-    if len(x) == 1:
+    if x.shape[0] == 1:
         y = x[:, None] @ W
     else:  # for many texts one wide product is faster, though its matrix must first be laid out
         y = x @ W.transpose(0, 1).flatten(1)  # (B, T, H · w)

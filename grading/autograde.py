@@ -68,11 +68,7 @@ def grade_class(
 
 
 def spread(
-    name: str,
-    students: Sequence[str],
-    how: How,
-    make: Make,
-    settle: Callable[[str, Report], None],
+    name: str, students: Sequence[str], how: How, make: Make, settle: Callable[[str, Report], None]
 ) -> list[str]:
     """Grade students by one executor, and return those that it lost because a worker died."""
     if not students:

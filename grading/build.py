@@ -9,7 +9,6 @@ import json
 import logging
 import math
 import shutil
-import subprocess
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -17,11 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from attnlib.values import decode, encode
+from attnlib.check.protocol import from_json, to_json
 from grading.judge import case, copied
 from grading.settings import ROOT, Places, configuration
 from grading.task import Task
 from grading.tasks import EXERCISES, exercise
+from tools.course_files import course_files
 
 EXERCISE_FOLDER = ROOT / "exercises"
 # what a student's copy does not hold
@@ -75,19 +75,19 @@ def visible_cases(task: Task) -> list[dict[str, Any]]:
     found = []
     for args in task.visible:
         # what is right belongs to the rounded arguments: those are what the student gets
-        told = rounded(encode(copied(args)), digits)
+        told = rounded(to_json(copied(args)), digits)
         one = case(task, copied_from(told))
         entry: dict[str, Any] = {"args": told}
         if task.accepts is None:
-            entry["expected"] = rounded(encode(one.expected), digits)
-            entry["mistakes"] = {s: rounded(encode(v), digits) for s, v in one.mistakes.items()}
+            entry["expected"] = rounded(to_json(one.expected), digits)
+            entry["mistakes"] = {s: rounded(to_json(v), digits) for s, v in one.mistakes.items()}
         found.append(entry)
     return found
 
 
 def copied_from(data: Any) -> tuple[Any, ...]:
     """The arguments that encoded data stand for."""
-    args = decode(data)
+    args = from_json(data)
     assert isinstance(args, tuple)
     return args
 
@@ -222,22 +222,6 @@ def archive(path: Path, files: Iterable[tuple[str, Path]]) -> Path:
             entry.external_attr = (0o755 if source.stat().st_mode & 0o100 else 0o644) << 16
             target.writestr(entry, source.read_bytes())
     return path
-
-
-def course_files() -> list[str]:
-    """The files of the course, the new ones too, without what git ignores.
-
-    Raises:
-        BuildError: if this folder is no git clone.
-    """
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        raise BuildError(
-            "make student asks git which files belong to the course; run it in a clone"
-        ) from None
-    return sorted(name for name in set(done.stdout.split("\0")) if (ROOT / name).is_file())
 
 
 def for_students(name: str) -> bool:

@@ -82,11 +82,20 @@ def start_kernel(work: Path) -> tuple[subprocess.Popen[bytes], Any]:
     cwd = work / "notebook"
     cwd.mkdir()
     kernel = subprocess.Popen(
-        [sys.executable, "-m", "ipykernel_launcher", "-f", str(path),
-         "--HistoryManager.hist_file=:memory:"],
-        cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [
+            sys.executable,
+            "-m",
+            "ipykernel_launcher",
+            "-f",
+            str(path),
+            "--HistoryManager.hist_file=:memory:",
+        ],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,
-    )  # fmt: skip
+    )
     from jupyter_client.blocking.client import BlockingKernelClient
 
     client = BlockingKernelClient()
@@ -169,8 +178,14 @@ def stop(kernel: subprocess.Popen[bytes]) -> None:
     kernel.wait()
 
 
-def run_cell(kernel: subprocess.Popen[bytes], client: Any, index: int, source: str,
-             job: dict[str, Any], room: list[int]) -> None:  # fmt: skip
+def run_cell(
+    kernel: subprocess.Popen[bytes],
+    client: Any,
+    index: int,
+    source: str,
+    job: dict[str, Any],
+    room: list[int],
+) -> None:
     """Run one cell and tell what it showed.
 
     Args:
@@ -200,8 +215,11 @@ def run_cell(kernel: subprocess.Popen[bytes], client: Any, index: int, source: s
         elif message is None and kernel.poll() is not None:
             end = "crashed", f"the kernel ended itself {death(kernel.poll())} {where}"
         elif time.monotonic() > deadline and interrupted:
-            end = "timed out", f"timed out after {job['cell_seconds']:g} s {where}, and did not " \
-                               "react to an interrupt"  # fmt: skip
+            end = (
+                "timed out",
+                f"timed out after {job['cell_seconds']:g} s {where}, and did not "
+                "react to an interrupt",
+            )
         elif time.monotonic() > deadline:
             kernel.send_signal(signal.SIGINT)
             interrupted, deadline = True, time.monotonic() + GRACE

@@ -16,8 +16,9 @@ from typing import Any
 
 import torch
 
-from attnlib.check import MIME, Case, complaint, read_answers
-from attnlib.values import decode, difference, encode
+from attnlib.check import MIME
+from attnlib.check.comparison import complaint, difference
+from attnlib.check.protocol import Case, from_json, read_answers, to_json
 from grading.task import Args, Function, Task
 from grading.tasks import exercise
 
@@ -47,7 +48,7 @@ def seed_in_use() -> str:
 
 def copied(value: Any) -> Any:
     """A fresh copy of a value that a task may use, by way of its JSON."""
-    return decode(encode(value))
+    return from_json(to_json(value))
 
 
 def draw(task: Task, seed: str) -> list[Args]:
@@ -78,7 +79,7 @@ def hidden_inputs(name: str, seed: str) -> dict[str, list[Args]]:
 
 def hidden_file(name: str, seed: str) -> str:
     """The text of the file for ATTNLIB_HIDDEN: encoded inputs by task, and nothing else."""
-    return json.dumps({task: encode(inputs) for task, inputs in _hidden(name, seed).items()})
+    return json.dumps({task: to_json(inputs) for task, inputs in _hidden(name, seed).items()})
 
 
 def case(task: Task, args: Args) -> Case:

@@ -89,9 +89,12 @@ class Grade(NbGraderPreprocessor):  # type: ignore[misc]
                 tasks[task] = by_hand(cell)
         notes = nb.metadata.get("attnlib", {}).get("notes", [])
         done.notebook.metadata["attnlib"] = {
-            "status": done.status, "reason": done.reason, "seconds": round(done.seconds, 2),
-            "notes": [*notes, *findings.evasions], "tasks": tasks,
-        }  # fmt: skip
+            "status": done.status,
+            "reason": done.reason,
+            "seconds": round(done.seconds, 2),
+            "notes": [*notes, *findings.evasions],
+            "tasks": tasks,
+        }
         return done.notebook, resources
 
 
@@ -135,8 +138,12 @@ def shown(line: dict[str, Any]) -> NotebookNode:
         made = {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
     else:
         lines = [f"Not yet: {line['reason']}"]
-        made = {"output_type": "error", "ename": "NotYet", "evalue": line["reason"],
-                "traceback": lines}  # fmt: skip
+        made = {
+            "output_type": "error",
+            "ename": "NotYet",
+            "evalue": line["reason"],
+            "traceback": lines,
+        }
     output: NotebookNode = nbformat.from_dict(made)  # type: ignore[no-untyped-call]
     return output
 

@@ -20,13 +20,47 @@ MOODLE = re.compile(r"^(.+?)_\d+_assignsubmission_[a-z]+_?(.*)$", re.IGNORECASE 
 COPY = re.compile(r"\(\d+\)|\bcopy(\s*\d+)?\b|\bkopie\b|\bfinal\b|\bv\d+\b", re.IGNORECASE)
 # names of files and folders that are nobody's
 GENERIC = {
-    "", "abgabe", "abgaben", "answer", "answers", "assignment", "attempt", "blatt", "chapter",
-    "exercise", "exercises", "homework", "loesung", "losung", "notebook", "sheet", "solution",
-    "solutions", "student", "submission", "submissions", "submitted", "ubung", "untitled", "week",
+    "",
+    "abgabe",
+    "abgaben",
+    "answer",
+    "answers",
+    "assignment",
+    "attempt",
+    "blatt",
+    "chapter",
+    "exercise",
+    "exercises",
+    "homework",
+    "loesung",
+    "losung",
+    "notebook",
+    "sheet",
+    "solution",
+    "solutions",
+    "student",
+    "submission",
+    "submissions",
+    "submitted",
+    "ubung",
+    "untitled",
+    "week",
     "woche",
-}  # fmt: skip
-LETTERS = str.maketrans({"ß": "ss", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "æ": "ae", "Æ": "AE",
-                         "œ": "oe", "đ": "d", "ı": "i"})  # fmt: skip
+}
+LETTERS = str.maketrans(
+    {
+        "ß": "ss",
+        "ø": "o",
+        "Ø": "O",
+        "ł": "l",
+        "Ł": "L",
+        "æ": "ae",
+        "Æ": "AE",
+        "œ": "oe",
+        "đ": "d",
+        "ı": "i",
+    }
+)
 ID = re.compile(r"^[A-Za-z0-9_@][A-Za-z0-9_.@-]*$")
 
 

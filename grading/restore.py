@@ -56,17 +56,27 @@ def restore(submission: NotebookNode, released: NotebookNode) -> tuple[NotebookN
         else:
             cells.append(plain(cell, cell.cell_type, {}))
             if name:
-                notes.append(f"the cell {name} is there twice" if name in originals else
-                             f"the exercise has no cell {name}")  # fmt: skip
-    notes += [f"the cell {name} was missing, and has been put back"
-              for name in originals if name not in last]  # fmt: skip
+                notes.append(
+                    f"the cell {name} is there twice"
+                    if name in originals
+                    else f"the exercise has no cell {name}"
+                )
+    notes += [
+        f"the cell {name} was missing, and has been put back"
+        for name in originals
+        if name not in last
+    ]
     add_missing(cells, originals, set(last))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
-    made = nbformat.from_dict({  # type: ignore[no-untyped-call]
-        "cells": cells, "metadata": copy.deepcopy(released.metadata), "nbformat": 4,
-        "nbformat_minor": 5,
-    })  # fmt: skip
+    made = nbformat.from_dict(
+        {  # type: ignore[no-untyped-call]
+            "cells": cells,
+            "metadata": copy.deepcopy(released.metadata),
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    )
     return made, notes
 
 
@@ -97,9 +107,10 @@ def complaints(cell: NotebookNode, original: NotebookNode) -> list[str]:
         notes.append(f"the cell {name} was edited, and has been put back")
     submitted, ours = cell.metadata["nbgrader"], original.metadata["nbgrader"]
     changed = [
-        key for key in ("grade", "solution", "locked", "points", "task")
+        key
+        for key in ("grade", "solution", "locked", "points", "task")
         if submitted.get(key) != ours.get(key)
-    ]  # fmt: skip
+    ]
     if changed or cell.cell_type != original.cell_type:
         notes.append(f"the metadata of the cell {name} was changed: {', '.join(changed) or 'type'}")
     return notes
@@ -108,8 +119,13 @@ def complaints(cell: NotebookNode, original: NotebookNode) -> list[str]:
 def plain(cell: NotebookNode, kind: str, metadata: dict[str, Any]) -> dict[str, Any]:
     """A cell with this source, and nothing else that a student wrote but pictures in a text."""
     if kind == "code":
-        return {"cell_type": kind, "metadata": metadata, "source": cell.source, "outputs": [],
-                "execution_count": None}  # fmt: skip
+        return {
+            "cell_type": kind,
+            "metadata": metadata,
+            "source": cell.source,
+            "outputs": [],
+            "execution_count": None,
+        }
     text: dict[str, Any] = {"cell_type": "markdown", "metadata": metadata}
     if pictures := attached(cell.get("attachments")):
         text["attachments"] = pictures

@@ -6,7 +6,7 @@ marks. So its kernel, and the client that drives it (`grading.inside`), run in o
 
 - no network, and process, IPC and host-name namespaces of its own;
 - of the file system only /usr, the Python environment and a folder made for this run are there,
-  all read-only; of `attnlib` only `check` and `values`; /tmp and /dev/shm are memory of limited
+  all read-only; of `attnlib` only the folder `check`; /tmp and /dev/shm are memory of limited
   size;
 - no capabilities, an empty environment, and never root: as root we change to an unused user;
 - limits on address space, file size and threads that are inherited, and a watch from outside
@@ -38,6 +38,7 @@ from nbformat import NotebookNode
 from grading.outputs import ending, late, ran, with_outputs
 from grading.watch import Limits, watch
 
+NOT_SOURCE = shutil.ignore_patterns("__pycache__")
 HERE = Path(__file__).resolve().parent
 COURSE = HERE.parent
 
@@ -67,8 +68,9 @@ class Run:
     late: dict[int, str]
 
 
-def run(notebook: NotebookNode, hidden: str, limits: Limits | None = None,
-        unsafe: bool = False) -> Run:  # fmt: skip
+def run(
+    notebook: NotebookNode, hidden: str, limits: Limits | None = None, unsafe: bool = False
+) -> Run:
     """Run all code cells of `notebook` in a sandbox of their own, in order.
 
     Args:
@@ -133,8 +135,13 @@ def unusable() -> str | None:
 
 def bound() -> list[Path]:
     """The folders that hold the Python environment, without those inside another one."""
-    found = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1],
-             Path(os.__file__).parent, *map(Path, site.getsitepackages())}  # fmt: skip
+    found = {
+        Path(sys.prefix),
+        Path(sys.base_prefix),
+        Path(sys.executable).resolve().parents[1],
+        Path(os.__file__).parent,
+        *map(Path, site.getsitepackages()),
+    }
     system = [Path(name) for name in ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32")]
     folders = [*(path for path in system if path.exists()), *sorted(found, key=lambda p: p.parts)]
     kept: list[Path] = []
@@ -144,11 +151,13 @@ def bound() -> list[Path]:
     return kept
 
 
-def write_job(job: Path, notebook: NotebookNode, hidden: str, limits: Limits,
-              unsafe: bool) -> None:  # fmt: skip
+def write_job(job: Path, notebook: NotebookNode, hidden: str, limits: Limits, unsafe: bool) -> None:
     """Write the folder that is all that the sandbox sees of the course."""
-    cells = [[index, cell.source] for index, cell in enumerate(notebook.cells)
-             if cell.cell_type == "code"]  # fmt: skip
+    cells = [
+        [index, cell.source]
+        for index, cell in enumerate(notebook.cells)
+        if cell.cell_type == "code"
+    ]
     rlimits = {
         "RLIMIT_AS": limits.address_space,
         "RLIMIT_FSIZE": limits.file,
@@ -159,29 +168,47 @@ def write_job(job: Path, notebook: NotebookNode, hidden: str, limits: Limits,
     uid = 20_000 + os.getpid() % 40_000 if os.geteuid() == 0 and not unsafe else None
     (job / "attnlib").mkdir(parents=True)
     (job / "attnlib/__init__.py").write_text('"""In grading only attnlib.check is there."""\n')
-    for part in ("attnlib/check.py", "attnlib/values.py"):
-        shutil.copyfile(COURSE / part, job / part)
+    shutil.copytree(COURSE / "attnlib/check", job / "attnlib/check", ignore=NOT_SOURCE)
     shutil.copyfile(HERE / "inside.py", job / "inside.py")
     (job / "hidden.json").write_text(hidden)
-    (job / "job.json").write_text(json.dumps({
-        "cells": cells, "rlimits": rlimits, "uid": uid, "output": limits.output,
-        "cell_seconds": limits.cell_seconds, "warm_up": "import attnlib.check",
-    }))  # fmt: skip
+    (job / "job.json").write_text(
+        json.dumps(
+            {
+                "cells": cells,
+                "rlimits": rlimits,
+                "uid": uid,
+                "output": limits.output,
+                "cell_seconds": limits.cell_seconds,
+                "warm_up": "import attnlib.check",
+            }
+        )
+    )
 
 
-def command(job: Path, work: Path, limits: Limits,
-            unsafe: bool) -> tuple[list[str], dict[str, str]]:  # fmt: skip
+def command(
+    job: Path, work: Path, limits: Limits, unsafe: bool
+) -> tuple[list[str], dict[str, str]]:
     """The argument list and the whole environment of the process that runs the job."""
     python = [sys.executable, "-I", "-B"]
     inside = job if unsafe else Path("/job")
     home = work if unsafe else Path("/tmp")
     environment = {
-        "HOME": str(home), "TMPDIR": str(home), "USER": "student", "LOGNAME": "student",
-        "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONPATH": str(inside),
-        "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "MPLBACKEND": "agg",
-        "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "USER": "student",
+        "LOGNAME": "student",
+        "PATH": "/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONPATH": str(inside),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
+        "MPLBACKEND": "agg",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
         "ATTNLIB_HIDDEN": str(inside / "hidden.json"),
-    }  # fmt: skip
+    }
     if unsafe:
         return [*python, str(job / "inside.py"), str(job), str(work)], environment
     return [*fence(job, limits), *python, "/job/inside.py", "/job", "/tmp"], environment
@@ -190,25 +217,65 @@ def command(job: Path, work: Path, limits: Limits,
 def fence(job: Path, limits: Limits) -> list[str]:
     """The bubblewrap command line up to the program that it starts."""
     root = os.geteuid() == 0
-    namespaces = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
-                  "--unshare-cgroup-try"]  # fmt: skip
+    namespaces = [
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]
     # Root needs no user namespace, and without one it can become another user for good.
-    user = (["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root
-            else ["--unshare-user"])  # fmt: skip
+    user = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
     # bubblewrap makes the folders on the way to a bound one, but only root may enter those.
-    way = [part for folder in (*bound(), Path("/etc/x")) for parent in reversed(folder.parents[:-1])
-           for part in ("--perms", "0755", "--dir", str(parent))]  # fmt: skip
+    way = [
+        part
+        for folder in (*bound(), Path("/etc/x"))
+        for parent in reversed(folder.parents[:-1])
+        for part in ("--perms", "0755", "--dir", str(parent))
+    ]
     binds = [part for folder in bound() for part in ("--ro-bind", str(folder), str(folder))]
-    hidden = [part for folder in map(Path, site.getsitepackages()) if (folder / "attnlib").exists()
-              for part in ("--tmpfs", str(folder / "attnlib"))]  # fmt: skip
+    hidden = [
+        part
+        for folder in map(Path, site.getsitepackages())
+        if (folder / "attnlib").exists()
+        for part in ("--tmpfs", str(folder / "attnlib"))
+    ]
     size = ["--perms", "1777", "--size", str(limits.disk), "--tmpfs"]
     return [
-        shutil.which("bwrap") or "bwrap", *namespaces, "--die-with-parent", "--new-session",
-        "--cap-drop", "ALL", *user,
-        "--hostname", "sandbox", *size, "/tmp",  # first: the course itself may lie under /tmp
-        *way, *binds, *hidden,
-        "--ro-bind-try", "/etc/alternatives", "/etc/alternatives",
-        "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache",
-        "--proc", "/proc", "--dev", "/dev", *size, "/dev/shm", "--remount-ro", "/dev",
-        "--ro-bind", str(job), "/job", "--remount-ro", "/", "--chdir", "/tmp", "--",
-    ]  # fmt: skip
+        shutil.which("bwrap") or "bwrap",
+        *namespaces,
+        "--die-with-parent",
+        "--new-session",
+        "--cap-drop",
+        "ALL",
+        *user,
+        "--hostname",
+        "sandbox",
+        *size,
+        "/tmp",  # first: the course itself may lie under /tmp
+        *way,
+        *binds,
+        *hidden,
+        "--ro-bind-try",
+        "/etc/alternatives",
+        "/etc/alternatives",
+        "--ro-bind-try",
+        "/etc/ld.so.cache",
+        "/etc/ld.so.cache",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        *size,
+        "/dev/shm",
+        "--remount-ro",
+        "/dev",
+        "--ro-bind",
+        str(job),
+        "/job",
+        "--remount-ro",
+        "/",
+        "--chdir",
+        "/tmp",
+        "--",
+    ]

@@ -24,15 +24,54 @@ from grading.tasks import exercise
 # an answer uses torch, numpy and the standard library, without these of its rooms
 OUTSIDE = {"torch", "numpy", "matplotlib", "attnlib"}
 BARRED = {
-    "builtins", "code", "ctypes", "gc", "importlib", "inspect", "marshal", "multiprocessing", "os",
-    "pickle", "runpy", "shutil", "signal", "socket", "subprocess", "threading",
-}  # fmt: skip
-BUILTINS = {"eval", "exec", "compile", "__import__", "globals", "locals", "vars", "breakpoint",
-            "__builtins__", "__loader__", "__spec__", "get_ipython"}  # fmt: skip
+    "builtins",
+    "code",
+    "ctypes",
+    "gc",
+    "importlib",
+    "inspect",
+    "marshal",
+    "multiprocessing",
+    "os",
+    "pickle",
+    "runpy",
+    "shutil",
+    "signal",
+    "socket",
+    "subprocess",
+    "threading",
+}
+BUILTINS = {
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "globals",
+    "locals",
+    "vars",
+    "breakpoint",
+    "__builtins__",
+    "__loader__",
+    "__spec__",
+    "get_ipython",
+}
 ATTRIBUTES = {
-    "modules", "_getframe", "_current_frames", "settrace", "setprofile", "f_globals", "f_locals",
-    "f_back", "tb_frame", "gi_frame", "cr_frame", "_C", "ops", "attrgetter", "methodcaller",
-}  # fmt: skip
+    "modules",
+    "_getframe",
+    "_current_frames",
+    "settrace",
+    "setprofile",
+    "f_globals",
+    "f_locals",
+    "f_back",
+    "tb_frame",
+    "gi_frame",
+    "cr_frame",
+    "_C",
+    "ops",
+    "attrgetter",
+    "methodcaller",
+}
 # of the attributes with two underscores, those that an answer may name
 HARMLESS = {"__init__", "__call__", "__len__", "__getitem__", "__name__", "__repr__", "__iter__"}
 MAGICS = {"matplotlib", "time", "timeit"}

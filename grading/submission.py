@@ -114,8 +114,12 @@ def give_up(
 
 def conclude(name: str, student: str, how: How, digest: str | None, found: Report) -> Report:
     """Write the report in one piece."""
-    about = {"exercise": name, "student": student, "submission": digest,
-             "seed": shortened(how.seed)}  # fmt: skip
+    about = {
+        "exercise": name,
+        "student": student,
+        "submission": digest,
+        "seed": shortened(how.seed),
+    }
     report = about | found
     path = report_path(name, student, how.places)
     path.parent.mkdir(parents=True, exist_ok=True)

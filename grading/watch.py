@@ -39,8 +39,9 @@ class Limits:
     threads: int = 256
 
 
-def watch(argv: list[str], environment: dict[str, str],
-          limits: Limits) -> tuple[list[dict[str, Any]], tuple[str, str]]:  # fmt: skip
+def watch(
+    argv: list[str], environment: dict[str, str], limits: Limits
+) -> tuple[list[dict[str, Any]], tuple[str, str]]:
     """Start the process, read what it tells, and end it when it takes more than it may.
 
     Returns:
@@ -48,9 +49,13 @@ def watch(argv: list[str], environment: dict[str, str],
         verdict: a status and a reason: why it was ended, or how it ended.
     """
     process = subprocess.Popen(
-        argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        argv,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
     told, complaint, verdict = bytearray(), bytearray(), None
     deadline, look = time.monotonic() + limits.total_seconds, 0.0
     try:
@@ -69,8 +74,9 @@ def watch(argv: list[str], environment: dict[str, str],
         kill_tree(process)
     words = complaint.decode(errors="replace").strip().rpartition("\n")[2][-300:]
     return parsed(bytes(told)), verdict or (
-        "crashed", f"ended from inside (status {process.returncode}) {words}".strip()
-    )  # fmt: skip
+        "crashed",
+        f"ended from inside (status {process.returncode}) {words}".strip(),
+    )
 
 
 def chunks(process: subprocess.Popen[bytes]) -> Iterator[tuple[Any, bytes]]:

@@ -21,8 +21,9 @@ from attnlib.attention import (
     causal_mask,
     masked_softmax,
 )
+from attnlib.models.config import TransformerConfig
+from attnlib.models.transformer import Transformer
 from attnlib.positions import sinusoidal
-from attnlib.transformer import Transformer, TransformerConfig
 
 quick = settings(deadline=None, max_examples=30)
 sizes = st.integers(1, 7)
@@ -354,8 +355,13 @@ def test_a_source_that_is_all_padding_gives_zeros():
 
 
 @quick
-@given(T=sizes, kind=st.sampled_from(["none", "causal", "padding", "both", "cross", "rows"]),
-       combine=st.sampled_from(["concat", "add"]), bias=st.booleans(), seed=seeds)  # fmt: skip
+@given(
+    T=sizes,
+    kind=st.sampled_from(["none", "causal", "padding", "both", "cross", "rows"]),
+    combine=st.sampled_from(["concat", "add"]),
+    bias=st.booleans(),
+    seed=seeds,
+)
 def test_both_roads_give_the_same(T, kind, combine, bias, seed):
     """With the weights, and without them through the fused kernel: output and gradient."""
     module = layer(seed, heads=2, d_k=3, d_v=5, combine=combine, bias=bias)
@@ -415,15 +421,20 @@ def test_layer_equals_the_frameworks(bias, kind, need_weights):
     real = real if kind in ("padding", "both", "cross") else None
     causal = kind in ("causal", "both")
     output, weights = module(
-        x, z if kind == "cross" else None,
-        None if real is None else real[:, None, None], causal, need_weights,
-    )  # fmt: skip
+        x,
+        z if kind == "cross" else None,
+        None if real is None else real[:, None, None],
+        causal,
+        need_weights,
+    )
     expected, maps = framework_twin(module)(
-        x, source, source,
+        x,
+        source,
+        source,
         key_padding_mask=None if real is None else ~real,
         attn_mask=~causal_mask(6) if causal else None,
         average_attn_weights=False,
-    )  # fmt: skip
+    )
     close(output, expected)
     if need_weights:
         close(weights, maps)
@@ -458,9 +469,15 @@ def test_every_combination_of_widths_has_its_shapes():
     module = layer(d_k=2, d_v=5, d_source=7, bias=True)
     shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
     assert shapes == {
-        "W_Q": (3, 12, 2), "W_K": (3, 7, 2), "W_V": (3, 7, 5), "W_O": (3, 5, 12),
-        "b_Q": (3, 2), "b_K": (3, 2), "b_V": (3, 5), "b_O": (12,),
-    }  # fmt: skip
+        "W_Q": (3, 12, 2),
+        "W_K": (3, 7, 2),
+        "W_V": (3, 7, 5),
+        "W_O": (3, 5, 12),
+        "b_Q": (3, 2),
+        "b_K": (3, 2),
+        "b_V": (3, 5),
+        "b_O": (12,),
+    }
     assert layer().W_Q.shape == (3, 12, 4)
     assert layer().b_O is None
 
@@ -514,9 +531,7 @@ def test_outputs_depend_on_W_VO_alone(T, d_v, combine, seed):
 @quick
 @given(T=sizes, S=sizes, d_v=sizes, masked=st.booleans(), seed=seeds)
 def test_outputs_lie_in_the_hull_of_the_values(T, S, d_v, masked, seed):
-    q, k, v, directions = draw(
-        seed, (T, 4), (S, 4), (S, d_v), (50, d_v), dtype=torch.float64
-    )  # fmt: skip
+    q, k, v, directions = draw(seed, (T, 4), (S, 4), (S, d_v), (50, d_v), dtype=torch.float64)
     mask = torch.rand(T, S, generator=torch.Generator().manual_seed(seed)) < 0.5
     mask[:, 0] = True
     output, weights = attention(4 * q, k, v, mask if masked else None)
@@ -651,3 +666,14 @@ def test_the_printed_W_QK_transposed_gives_other_scores():
 def test_a_head_without_width_is_refused(sizes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         MultiHeadAttention(8, **sizes)
+
+
+def test_weights_begin_at_a_size_that_keeps_the_size_of_what_passes():
+    torch.manual_seed(0)
+    for combine, shared in (("concat", 3), ("add", 1)):
+        layer = MultiHeadAttention(40, 3, d_k=50, d_v=60, d_source=90, combine=combine)
+        widths = {"W_Q": 40, "W_K": 90, "W_V": 90, "W_O": shared * 60}
+        for name, width in widths.items():
+            weight = getattr(layer, name)
+            assert weight.std().item() == pytest.approx(width**-0.5, rel=0.05), name
+            assert abs(weight.mean().item()) < 0.01

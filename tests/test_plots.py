@@ -50,6 +50,7 @@ def axes_of(draw, monkeypatch, **changes):
     def keep(fig, alt):
         caught.append(fig)
         plt.close(fig)
+        return plots.Figure(b"", alt)
 
     monkeypatch.setattr(plots, "show", keep)
     draw(**changes)
@@ -134,8 +135,10 @@ def test_weights_of_any_kind_are_drawn_and_not_changed(draw, kind):
         "lists": weights.tolist,
     }
     one, other = given[kind](), given[kind]()
-    figure = draw(weights=one, **({} if draw is heatmap else {
-        "titles": ["a"], "destinations": "abc", "sources": None}))  # fmt: skip
+    figure = draw(
+        weights=one,
+        **({} if draw is heatmap else {"titles": ["a"], "destinations": "abc", "sources": None}),
+    )
     assert figure.png
     assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
 
@@ -167,9 +170,13 @@ def test_settings_of_the_caller_are_untouched():
 def test_rows_are_destinations_and_columns_are_sources(monkeypatch):
     weights = np.array([[0.0, 1.0, 0.0], [0.5, 0.25, 0.25]])
     axes = axes_of(
-        heatmap, monkeypatch, weights=weights, destinations=["d0", "d1"],
-        sources=["s0", "s1", "s2"], title="head 3",
-    )[0]  # fmt: skip
+        heatmap,
+        monkeypatch,
+        weights=weights,
+        destinations=["d0", "d1"],
+        sources=["s0", "s1", "s2"],
+        title="head 3",
+    )[0]
     assert axes.get_ylabel() == "destination (query)"
     assert axes.get_xlabel() == "source (key)"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["d0", "d1"]
@@ -200,6 +207,53 @@ def test_darker_means_more():
     assert (np.diff(brightness) < 0).all()
     assert brightness[0] > 0.99
     assert brightness[-1] < 0.2
+
+
+VALUES = np.array([[0.5, -2.0, 0.0], [0.0, 1.5, -0.25]])
+
+
+def test_signed_maps_are_symmetric_around_zero_which_is_the_paper(monkeypatch):
+    axes = axes_of(maps, monkeypatch, weights=[VALUES, VALUES / 2], signed=True, vmax=None)
+    drawn = [one.images[0] for one in axes if one.get_title()]
+    assert [image.get_clim() for image in drawn] == [(-2, 2)] * 2
+    colours = drawn[0].to_rgba(np.array([[0.0, 0.5, -0.5, 2.0, -2.0]]))[0, :, :3]
+    assert (colours[0] == 1).all()
+    red, blue = colours[:, 0], colours[:, 2]
+    assert (np.sign(blue - red) == [0, 1, -1, 1, -1]).all()
+    assert axes[-1].get_ylabel() == "value"  # of the colour bar
+
+
+def test_a_signed_scale_may_have_a_given_end(monkeypatch):
+    given = {"weights": VALUES, "destinations": "ab", "sources": "xyz", "colorbar": "score"}
+    axes = axes_of(heatmap, monkeypatch, signed=True, vmax=5.0, **given)
+    assert axes[0].images[0].get_clim() == (-5, 5)
+    assert axes[-1].get_ylabel() == "score"
+
+
+def test_the_words_of_a_signed_map_name_the_strongest_of_either_sign():
+    two = maps(weights=[VALUES, abs(VALUES)], signed=True, vmax=None)
+    assert two.alt == (
+        ALT + " one: Strongest positive value 1.50, from “b” to “y”; strongest negative value "
+        "−2.00, from “a” to “y”. two: Strongest positive value 2.00, from “a” to “y”; "
+        "no negative value."
+    )
+    assert two._repr_mimebundle_()[1]["image/png"]["alt"] == two.alt
+    untitled = heatmap(weights=np.zeros((3, 3)), signed=True, alt="A map of nothing at all")
+    assert untitled.alt == "A map of nothing at all. No positive value; no negative value."
+    assert maps().alt == ALT
+    with pytest.raises(ValueError, match="alt must say"):
+        maps(weights=[VALUES, VALUES], signed=True, vmax=None, alt="map")
+
+
+def test_entries_outside_the_scale_are_refused():
+    with pytest.raises(ValueError, match=r"negative, -2: .*signed=True"):
+        maps(weights=[VALUES, VALUES])
+    for values in (VALUES, -VALUES):
+        with pytest.raises(ValueError, match=r"an entry is 2, .* 1.0: try vmax=None"):
+            maps(weights=[values, values], signed=True)
+    with pytest.raises(ValueError, match="an entry is 1.5"):
+        heatmap(weights=1.5 * np.eye(3))
+    assert plt.get_fignums() == []
 
 
 def test_lines_by_name(monkeypatch):
@@ -238,7 +292,7 @@ def test_awkward_tokens(draw, monkeypatch):
         axes = axes_of(heatmap, monkeypatch, weights=np.eye(n), destinations=AWKWARD)[0]
         labels = [label.get_text() for label in axes.get_yticklabels()]
         assert len(set(labels)) == n  # still told apart
-        assert labels[4:9] == ["↵", "a↵b", "·", "", "⇥"]
+        assert labels[4:9] == ["↵", "a↵b", "·", "∅", "⇥"]
     elif draw == "bars":
         assert plots.bars(dict.fromkeys(AWKWARD, 1.0), ylabel="n", alt=ALT).png
     else:

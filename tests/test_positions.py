@@ -33,7 +33,7 @@ def test_sinusoids_equal_the_formula(n, d):
 
 def test_sinusoids_are_exact_far_out():
     far = sinusoidal(100_001, 8)[100_000]
-    expected = [f(100_000 / 10 ** i) for i in range(4) for f in (math.sin, math.cos)]
+    expected = [f(100_000 / 10**i) for i in range(4) for f in (math.sin, math.cos)]
     assert far.tolist() == pytest.approx(expected, abs=1e-6)
 
 

@@ -1,13 +1,23 @@
 """The record of a forward pass, and the way from sub-words to words."""
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.trace import Trace, join_tokens, merge_words
+from attnlib.trace import (
+    OPTIONAL,
+    Trace,
+    check_weights,
+    join_tokens,
+    kept,
+    merge_words,
+    token_names,
+    wanted,
+)
 
 quick = settings(deadline=None, max_examples=60)
 # the lengths, in tokens, of the words of a text
@@ -92,28 +102,49 @@ def test_join_tokens_keeps_a_word_that_begins_with_signs():
         join_tokens(["a", "b"], [0])
 
 
+# --- the record -------------------------------------------------------------------------------
+
+L, H, T, S = 2, 3, 5, 4  # no two sizes are equal, so that no axis passes for another
+TOKENS = ("[CLS]", "un", "##will", "##ing", "[SEP]")
+SOURCES = ("ein", "und", "zwan", "zig")
+SHAPES = {  # of a trace with its own sources, widths apart
+    "queries": (L, H, T, 7),
+    "keys": (L, H, S, 7),
+    "values": (L, H, S, 6),
+    "head_outputs": (L, H, T, 8),
+    "residual": (L + 1, T, 8),
+    "final": (T, 8),
+    "logits": (T, 9),
+}
+
+
 def small(**changes) -> Trace:
     given_ = {
-        "tokens": ("[CLS]", "un", "##will", "##ing", "[SEP]"),
-        "attention": weights(0, 2, 3, 5, 5).float(),
-        "words": (0, 1, 1, 1, 2),
+        "tokens": TOKENS,
+        "attention": weights(0, L, H, T, T).float(),
+        "word_ids": (0, 1, 1, 1, 2),
     }
     return Trace(**(given_ | changes))
 
 
+def crossed(**changes) -> Trace:
+    return Trace(TOKENS, weights(0, L, H, T, S), SOURCES, **changes)
+
+
 def test_a_trace_goes_from_tokens_to_words():
-    trace = small(logits=torch.zeros(5, 7))
+    trace = small(logits=torch.zeros(5, 7), residual=torch.zeros(3, 5, 8))
     words = trace.to_words()
     assert words.tokens == ("[CLS]", "unwilling", "[SEP]")
     assert words.attention.shape == (2, 3, 3, 3)
-    torch.testing.assert_close(words.attention, merge_words(trace.attention, trace.words))
+    torch.testing.assert_close(words.attention, merge_words(trace.attention, trace.word_ids))
     assert repr(words) == "Trace(layers=2, heads=3, queries=3, keys=3)"
-    assert words.logits is None  # there is no sum or average of logits that would mean a word
+    # there is no sum or average of logits or states that would mean a word
+    assert all(getattr(words, name) is None for name in (*OPTIONAL, "word_ids", "sources"))
 
 
 def test_a_trace_without_words_or_with_sources_stays_in_tokens():
-    with pytest.raises(ValueError, match="needs `words`"):
-        small(words=None).to_words()
+    with pytest.raises(ValueError, match="needs `word_ids`"):
+        small(word_ids=None).to_words()
     with pytest.raises(ValueError, match="no sources"):
         small(sources=tuple("abcde")).to_words()
 
@@ -124,14 +155,118 @@ def test_a_trace_cannot_be_changed():
         trace.tokens = ("x",)
 
 
-def test_a_trace_checks_its_shapes():
+def test_attention_must_fit_the_tokens():
     with pytest.raises(ValueError, match=r"5 queries and 5 keys, one .* got \(2, 3, 4, 5\)"):
         small(attention=torch.zeros(2, 3, 4, 5))
     with pytest.raises(ValueError, match=r"must be \(layer, head, query, key\) .* got \(5, 5\)"):
         small(attention=torch.zeros(5, 5))
-    with pytest.raises(ValueError, match=r"a word for each of 5 tokens, got 2"):
-        small(words=(0, 1))
     with pytest.raises(ValueError, match="5 queries and 2 keys"):
         small(sources=("ein", "und"))
-    cross = small(sources=("ein", "und"), attention=torch.zeros(2, 3, 5, 2))
-    assert repr(cross) == "Trace(layers=2, heads=3, queries=5, keys=2)"
+    assert repr(crossed()) == "Trace(layers=2, heads=3, queries=5, keys=4)"
+
+
+@pytest.mark.parametrize(
+    ("word_ids", "message"),
+    [
+        ((0, 1), r"a word for each of 5 tokens, got 2"),
+        ((0, 1, 3, 4, 5), "must run 0, 0, 1"),
+        ((1, 1, 2, 2, 2), "must run 0, 0, 1"),
+        ((0, 1, 0, 1, 2), "must run 0, 0, 1"),
+    ],
+)
+def test_word_ids_must_fit_the_tokens(word_ids, message):
+    with pytest.raises(ValueError, match=message):
+        small(word_ids=word_ids)
+
+
+def test_every_part_has_its_shape():
+    parts = {name: torch.zeros(shape) for name, shape in SHAPES.items()}
+    assert parts.keys() == set(OPTIONAL)
+    trace = crossed(**parts)
+    assert all(getattr(trace, name) is part for name, part in parts.items())
+    own = small(keys=torch.zeros(L, H, T, 7), values=torch.zeros(L, H, T, 6))
+    assert own.keys.shape[2] == T  # without sources the keys are the tokens
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_a_part_of_another_shape_is_refused(name):
+    """One axis longer or shorter, one missing, one too many, two exchanged: each is named."""
+    *axes, width = SHAPES[name]
+    wrongs = [[], axes[1:], [1, *axes], [*axes, 1]]
+    for axis, step in itertools.product(range(len(axes)), (-1, 1)):
+        wrongs.append([size + step * (i == axis) for i, size in enumerate(axes)])
+    if len(axes) > 1:
+        wrongs.append([axes[1], axes[0], *axes[2:]])
+    told = ", ".join(map(str, axes))
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match=rf"^{name} must be \({told}, width\), got \("):
+            crossed(**{name: torch.zeros(*wrong, width)})
+    with pytest.raises(ValueError, match=rf"{name} must be \({told}, width\), got \(\)"):
+        crossed(**{name: torch.zeros(())})
+    assert getattr(crossed(**{name: torch.zeros(*axes, 1)}), name) is not None
+
+
+@pytest.mark.parametrize("wrong", [-1e-6, -3.0, float("nan"), float("-inf")])
+def test_an_entry_that_is_no_weight_is_refused(wrong):
+    attention = weights(0, L, H, T, T).float()
+    attention[1, 2, 3, 4] = wrong
+    with pytest.raises(ValueError, match=r"at least 0, got .* at \(1, 2, 3, 4\): pass the weights"):
+        small(attention=attention)
+
+
+@pytest.mark.parametrize("scale", [0.99, 1.01, 2.0, float("inf")])
+def test_a_row_that_does_not_sum_to_1_is_refused(scale):
+    attention = weights(0, L, H, T, T).float()
+    attention[1, 2, 3] *= scale
+    with pytest.raises(ValueError, match=r"row \(1, 2, 3\) sums to"):
+        small(attention=attention)
+
+
+def test_rows_of_zeros_and_rounded_rows_are_weights():
+    attention = weights(0, L, H, T, T)
+    attention[0, 1, 2] = 0.0  # a row that may look at nothing
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        check_weights(attention.to(dtype))
+    check_weights(weights(1, 1, 1, 1, 1000).half())
+    check_weights(torch.zeros(0, 3, 5, 5))
+    check_weights(torch.eye(4))
+    with pytest.raises(ValueError, match="pass the weights after the softmax, not the scores"):
+        check_weights(torch.randn(3, 3))
+    with pytest.raises(ValueError, match="sums to"):
+        check_weights(torch.rand(3, 3) + 0.5)
+
+
+# --- what is kept -----------------------------------------------------------------------------
+
+
+def test_names_of_what_to_keep():
+    assert wanted(()) == ()
+    assert wanted("values") == wanted(["values"]) == wanted(iter(("values",))) == ("values",)
+    assert wanted("all") == OPTIONAL
+    assert set(OPTIONAL) == {field.name for field in dataclasses.fields(Trace)} - {
+        "tokens",
+        "attention",
+        "sources",
+        "word_ids",
+    }
+    for wrong in ("value", ["values", "attention"], ["all"]):
+        with pytest.raises(
+            ValueError, match=r"keep names \['(value|attention|all)'\]; a trace can"
+        ):
+            wanted(wrong)
+
+
+def test_only_what_is_named_is_kept():
+    parts = {"values": torch.zeros(1), "logits": torch.ones(1)}
+    assert kept((), **parts) == {}
+    assert kept("logits", **parts) == {"logits": parts["logits"]}
+    assert kept("all", **parts) == parts
+    assert kept("residual", **parts) == {}  # this model has none
+
+
+def test_tokens_are_named_by_their_ids_if_by_nothing_else():
+    assert token_names(torch.tensor([7, 0]), None) == ("7", "0")
+    assert token_names(torch.tensor([7, 0]), ["a", "b"]) == ("a", "b")
+    for wrong in (torch.tensor(3), torch.zeros(2, 3), torch.zeros(0)):
+        with pytest.raises(ValueError, match="one text of at least one token, got"):
+            token_names(wrong, None)

@@ -1,18 +1,20 @@
 """Attention maps under sliders: a heat map, links between tokens, thumbnails of all heads."""
 
 import os
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import traitlets
 
-from ..trace import Trace
+from attnlib.plots import strongest
+from attnlib.trace import Trace
+
 from . import pictures
+from .checks import check_axes, check_index, check_start, flatten
+from .maps import Floats, prepare
 from .page import Shown
-from .payload import Floats, check_index, check_start, pack, prepare, visible
+from .payload import exact_map, pack
 
 
 class AttentionView(Shown):
@@ -20,24 +22,30 @@ class AttentionView(Shown):
 
     The sliders live in the browser, so they also work on a page without a kernel. Python sees and
     sets the same state: `view.index = (2, 5)`, `view.mode = "map" | "links" | "heads"`,
-    `view.scale = "max" | "one"` (colours up to this map's maximum, or up to 1),
+    `view.scale = "max" | "one"` (colours up to this map's maximum, or on one scale for all maps),
     `view.unit = "tokens" | "words"`, `view.font` in pixels. Two views can be linked with
     `ipywidgets.jslink((a, "index"), (b, "index"))`.
 
+    Maps of different lengths are given as nested lists, one level for each of the first axes; then
+    `tokens`, and `sources` and `word_ids` if there are any, are nested in the same way. What is
+    given once stands for all.
+
     Args:
-        weights: (*axes, query, key) in 0…1, of any array kind. Rows need not sum to 1.
+        weights: (*axes, query, key) of any array kind, or nested lists of such arrays; in 0…1
+            unless `signed`. Rows need not sum to 1.
         tokens: the destinations (queries), one string per row of a map.
         sources: the keys, one string per column, where they are not the tokens.
         axes: names of the axes before (query, key); () for a single map.
         labels: axis -> what to call its positions. Default 0, 1, 2, … as in code.
-        token_axis: the axis along which the tokens change. Then `tokens`, `sources` and `words`
-            are lists of lists, and smaller maps are padded with zeros.
-        words: word index of every token (see `attnlib.trace.merge_words`); adds the switch
+        word_ids: word index of every token (see `attnlib.trace.merge_words`); adds the switch
             between tokens and words.
+        signed: entries may be negative, and of any size: colours and links tell the sign, and 0 is
+            the background. Colours end at ± this map's largest absolute value or, on one scale, at
+            that of all maps.
         title: stands above the view.
         start: axis -> position to begin with.
         alt: what the maps show, for those who cannot see them; the position and the strongest
-            weight are always added.
+            weight (of either sign) are always added.
 
     Raises:
         ValueError: if something is missing, out of range, or does not fit the rest.
@@ -62,25 +70,22 @@ class AttentionView(Shown):
         tokens: Sequence[Any],
         *,
         sources: Sequence[Any] | None = None,
-        axes: Sequence[str] = ("layer", "head"),
+        axes: str | Sequence[str] = ("layer", "head"),
         labels: Mapping[str, Sequence[object]] | None = None,
-        token_axis: str | None = None,
-        words: Sequence[Any] | None = None,
+        word_ids: Sequence[Any] | None = None,
+        signed: bool = False,
         title: str = "",
         start: Mapping[str, int] | None = None,
         alt: str | None = None,
     ) -> None:
-        self._maps = prepare(
-            weights, tokens, sources=sources, axes=axes, labels=labels,
-            token_axis=token_axis, words=words,
-        )  # fmt: skip
-        self._heading, self._alt = title, alt or title or "Attention map"
-        spec, blob = pack(self._maps)
-        palette = {"light": list(pictures.LIGHT), "dark": list(pictures.DARK)}
-        spec |= {"kind": "attention", "title": title, "alt": self._alt, "palette": palette}
-        super().__init__(
-            _spec=spec, _blob=blob, index=check_start(start, self._maps.axes, self._maps.sizes)
-        )
+        given: dict[str, Any] = {"axes": axes, "labels": labels, "word_ids": word_ids}
+        self._maps = maps = prepare(weights, tokens, sources=sources, signed=signed, **given)
+        self._heading = title
+        self._alt = alt or title or ("Map of values" if signed else "Attention map")
+        spec, blob = pack(maps)
+        spec |= {"kind": "attention", "title": title, "alt": self._alt}
+        spec["palette"] = pictures.PALETTES[signed]
+        super().__init__(_spec=spec, _blob=blob, index=check_start(start, maps.axes, maps.sizes))
         self._send_exact()
 
     @traitlets.validate("index")
@@ -95,10 +100,7 @@ class AttentionView(Shown):
     def _send_exact(self, change: object = None) -> None:
         """Where the exact weights of all maps are too many to embed, send those now shown."""
         if self._spec["units"][0]["exact"] is None:
-            unit = self._maps.unit(self.unit)
-            place = int(np.ravel_multi_index(self.index, self._maps.sizes)) if self.index else 0
-            header = struct.pack("<ii", self._maps.units.index(unit), place)
-            self._shown = header + unit.weights[self.index].astype("<f4").tobytes()
+            self._shown = exact_map(self._maps, self.index, self.unit)
 
     @property
     def weights(self) -> Floats:
@@ -106,15 +108,16 @@ class AttentionView(Shown):
         return self._maps.shown(self.index, self.unit)[0].copy()
 
     def describe(self) -> str:
-        """The map now shown in one or two sentences, as its alt text says it."""
-        weights, queries, keys = self._maps.shown(self.index, self.unit)
-        i, j = np.unravel_index(int(weights.argmax()), weights.shape)
-        where = self._maps.where(self.index)
-        size = f"{len(queries)} destinations (queries) by {len(keys)} sources (keys)"
-        return (
-            f"{self._alt}{', ' if where else ''}{where}: {size}. Strongest weight "
-            f"{weights[i, j]:.2f}, from “{visible(queries[i])}” to “{visible(keys[j])}”."
-        )
+        """What is now shown in one or two sentences, as its alt text says it."""
+        maps, heads = self._maps, self.mode == "heads" and self._maps.axes
+        where = maps.where(self.index[:-2] if heads else self.index)
+        begin = f"{self._alt}{', ' if where else ''}{where}: "
+        if heads:
+            sizes = zip(maps.sizes[-2:], maps.axes[-2:], strict=True)
+            return f"{begin}all maps side by side, {' × '.join(f'{a} ({n})' for n, a in sizes)}."
+        values, queries, keys = maps.shown(self.index, self.unit)
+        size = f"{len(queries)} destinations (queries) by {len(keys)} sources (keys). "
+        return begin + size + strongest(values, queries, keys, maps.signed)
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
         """Write the present view as a PNG picture; no browser is needed."""
@@ -126,9 +129,14 @@ class AttentionView(Shown):
 
     def _draw(self, kind: str) -> bytes:
         return pictures.draw(
-            self._maps, self.index, unit=self.unit, mode=self.mode, scale=self.scale,
-            title=self._heading, kind=kind,
-        )  # fmt: skip
+            self._maps,
+            self.index,
+            unit=self.unit,
+            mode=self.mode,
+            scale=self.scale,
+            title=self._heading,
+            kind=kind,
+        )
 
     def _title(self) -> str:
         return self._heading or "Attention"
@@ -142,16 +150,49 @@ class AttentionView(Shown):
         return f"AttentionView({', '.join(f'{name}={size}' for name, size in axes)})"
 
 
-def explore(trace: Trace, **options: Any) -> AttentionView:
-    """A view of everything one forward pass attended to.
+def explore(traces: Any, axes: str | Sequence[str] = (), **options: Any) -> AttentionView:
+    """A view of everything that one forward pass, or many, attended to.
+
+    The axes of the view are those of the nested lists, in their order, then "layer" and "head"; of
+    these two, one of size 1 is left out, unless there is no other axis. The traces may be of
+    different lengths, but must have the same layers and heads.
 
     Args:
-        trace: what a model's `trace` gave.
-        options: any argument of `AttentionView`.
+        traces: what a model's `trace` gave, or lists of them, nested once for every name in `axes`.
+        axes: names of the levels of lists: "training step", "sentence", …; () for one trace.
+        options: any other argument of `AttentionView`.
+
+    Raises:
+        ValueError: if the nesting is ragged or has no names, or the traces do not fit together.
 
     >>> import torch
-    >>> explore(Trace(("so", "far"), torch.full((2, 4, 2, 2), 0.5)))
+    >>> trace = Trace(("so", "far"), torch.full((2, 4, 2, 2), 0.5))
+    >>> explore(trace)
     AttentionView(layer=2, head=4, query=2, key=2)
+    >>> short = Trace(("so",), torch.ones(2, 4, 1, 1))
+    >>> explore([trace, short, trace], axes=("sentence",))
+    AttentionView(sentence=3, layer=2, head=4, query=2, key=2)
     """
-    given = {"sources": trace.sources, "words": trace.words if trace.sources is None else None}
-    return AttentionView(trace.attention, trace.tokens, **(given | options))
+    names = check_axes(axes)
+    flat, _ = flatten(traces, names, "traces")
+    for trace in flat:
+        if not isinstance(trace, Trace):
+            raise ValueError(
+                f"explore takes traces, in one level of lists for every name in axes={names}; "
+                f"got {type(trace).__name__} where a trace should be"
+            )
+    kept = [side for side in (0, 1) if any(trace.attention.shape[side] > 1 for trace in flat)]
+    kept = kept or [1] * (not names)
+    ones = tuple(side for side in (0, 1) if side not in kept)
+    given: dict[str, Any] = {"axes": (*names, *(("layer", "head")[side] for side in kept))}
+    if any(trace.sources is not None for trace in flat):
+        given["sources"] = _each(traces, lambda trace: trace.sources or trace.tokens)
+    elif all(trace.word_ids is not None for trace in flat):
+        given["word_ids"] = _each(traces, lambda trace: trace.word_ids)
+    maps = _each(traces, lambda trace: trace.attention.squeeze(ones))
+    return AttentionView(maps, _each(traces, lambda trace: trace.tokens), **(given | options))
+
+
+def _each(traces: Any, read: Callable[[Trace], Any]) -> Any:
+    """What `read` finds in every trace, nested as the traces are."""
+    return read(traces) if isinstance(traces, Trace) else [_each(one, read) for one in traces]

@@ -5,8 +5,8 @@ from typing import Any
 
 import traitlets
 
+from .checks import check_index, check_labels, flatten
 from .page import Shown
-from .payload import check_index, check_labels
 
 
 class Frames(Shown):
@@ -42,7 +42,7 @@ class Frames(Shown):
         start: int | Sequence[int] = 0,
     ) -> None:
         names = (name,) if isinstance(name, str) else tuple(name)
-        self._flat, self._sizes = flatten(frames, names)
+        self._flat, self._sizes = flatten(frames, names, "frames")
         if labels is not None and not isinstance(labels, Mapping):
             labels = {names[0]: labels}
         shown = check_labels(labels or {}, names, self._sizes)
@@ -75,21 +75,6 @@ class Frames(Shown):
     def __repr__(self) -> str:
         sizes = zip(self._names, self._sizes, strict=True)
         return f"Frames({', '.join(f'{name}={size}' for name, size in sizes)})"
-
-
-def flatten(frames: Any, names: tuple[str, ...]) -> tuple[list[Any], tuple[int, ...]]:
-    """Nested lists as one list, row by row, and the size of every level."""
-    level, sizes = [frames], []
-    for name in names:
-        lengths = {len(one) if isinstance(one, list | tuple) else -1 for one in level}
-        if len(lengths) != 1 or min(lengths) < 1:
-            raise ValueError(
-                f"frames must be {len(names)} levels of lists, {names}, all of one length "
-                f"and none empty; at {name!r} the lengths are {sorted(lengths)} (-1: no list)"
-            )
-        sizes.append(lengths.pop())
-        level = [inner for one in level for inner in one]
-    return level, tuple(sizes)
 
 
 def pack_frames(frames: Sequence[Any]) -> tuple[bytes, list[dict[str, Any]]]:

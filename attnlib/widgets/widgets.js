@@ -18,7 +18,9 @@ const put = (model, name, value) => { model.set(name, value); model.save_changes
 const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
 const escape = (text) => String(text).replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`)
   .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "");
-const exactly = (w) => (w === 0 ? "0" : w < 1e-4 ? w.toExponential(3) : String(+w.toPrecision(6)));
+const minus = (w, text) => (w < 0 ? `−${text}` : text); // read aloud as "minus"
+const exactly = (w) => minus(w, w === 0 ? "0" : Math.abs(w) < 1e-4 ? Math.abs(w).toExponential(3) : String(+Math.abs(w).toPrecision(6)));
+const about = (w) => minus(w, String(+Math.abs(w).toPrecision(2)));
 const pen = document.createElement("canvas").getContext("2d");
 
 function bytesOf(model, name) { // a DataView live, the same on a static page
@@ -122,19 +124,22 @@ const fontButtons = (model) => makeButtons("text size", [
 
 // ---------------------------------------------------------------- colours
 const channels = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
-function ramp(anchors) { // 256 colours as [r, g, b]
+function ramp(anchors, low) { // 256 colours as [r, g, b], from step `low` on
   const stops = anchors.map(channels);
   return Array.from({ length: 256 }, (_, i) => {
-    const x = (i / 255) * (stops.length - 1), k = Math.min(stops.length - 2, Math.floor(x));
+    const x = (Math.max(i - low, 0) / (255 - low)) * (stops.length - 1), k = Math.min(stops.length - 2, Math.floor(x));
     return stops[k].map((c, n) => Math.round(c + (x - k) * (stops[k + 1][n] - c)));
   });
 }
 const css = ([r, g, b]) => `rgb(${r},${g},${b})`;
 
 // ---------------------------------------------------------------- data
-// All maps of one unit; `read` gives the one at an index, cropped to its tokens.
-function openUnit(unit, number, blob, model) {
+// All maps of one unit; what it returns gives the one at an index, cropped to its tokens. A map holds its
+// steps: from 0 to 255 at `top`, its largest weight, or, where signed, from 1 at −top over 128 at 0 to 255.
+function openUnit(unit, number, blob, model, signed) {
   const scales = floats(blob, unit.scales), size = unit.rows * unit.cols;
+  const zero = signed ? 128 : 0, span = 255 - zero; // the step of 0, and how many to the top
+  const common = signed ? scales.reduce((a, b) => Math.max(a, b), 0) : 1; // end of the one scale for all maps
   const maps = blob.subarray(unit.maps[0], unit.maps[0] + unit.maps[1]);
   const all = unit.exact ? floats(blob, unit.exact) : null;
   const exactOf = (flat) => {
@@ -145,24 +150,32 @@ function openUnit(unit, number, blob, model) {
     if (head.getInt32(0, true) !== number || head.getInt32(4, true) !== flat) return null;
     return floats(sent, [8, sent.length - 8]);
   };
-  return (flat, item) => {
+  return (flat, text) => {
     const steps = maps.subarray(flat * size, (flat + 1) * size), top = scales[flat];
+    const rough = (i, j) => ((steps[i * unit.cols + j] - zero) * top) / span;
     let sure; // read the exact weights when first asked, once per map
     const exact = () => (sure === undefined ? (sure = exactOf(flat)) : sure);
-    return { steps, top, cols: unit.cols, queries: unit.queries[item], keys: unit.keys[item],
-      weight: (i, j) => exact()?.[i * unit.cols + j] ?? (steps[i * unit.cols + j] * top) / 255,
-      say: (i, j) => (exact() ? exactly(exact()[i * unit.cols + j])
-        : `≈ ${+((steps[i * unit.cols + j] * top) / 255).toPrecision(2)}`) };
+    return { steps, signed, zero, span, cols: unit.cols, queries: unit.queries[text], keys: unit.keys[text],
+      end: (whole) => (whole ? common : top) || 1, // where the colours end
+      share: (b, whole) => clamp(((b - zero) * (whole && common ? top / common : 1)) / span, -1, 1), // of that end
+      weight: (i, j) => exact()?.[i * unit.cols + j] ?? rough(i, j),
+      say: (i, j) => (exact() ? exactly(exact()[i * unit.cols + j]) : `≈ ${about(rough(i, j))}`) };
   };
 }
 
-function strongest({ steps, cols, queries, keys }) {
-  let best = -1, at = [0, 0];
+// The strongest entry, or, where signed, the strongest of either sign: [[name, row, column], …]
+function strongest({ steps, signed, zero, cols, queries, keys }) {
+  let high = signed ? zero : -1, low = zero, most = null, least = null;
   for (let i = 0; i < queries.length; i++)
-    for (let j = 0; j < keys.length; j++)
-      if (steps[i * cols + j] > best) { best = steps[i * cols + j]; at = [i, j]; }
-  return at;
+    for (let j = 0; j < keys.length; j++) {
+      const b = steps[i * cols + j];
+      if (b > high) { high = b; most = [signed ? "strongest positive" : "strongest", i, j]; }
+      if (b < low) { low = b; least = ["strongest negative", i, j]; }
+    }
+  return [most, least].filter(Boolean);
 }
+// The palette's entry for a step of a map.
+const shade = (map, b, whole) => map.zero + Math.round(map.share(b, whole) * map.span);
 
 // The map as a small picture, one dot per cell, or the largest of a block where there are too many.
 function heat(map, colours, whole, limit = Infinity) {
@@ -173,7 +186,7 @@ function heat(map, colours, whole, limit = Infinity) {
   canvas.height = Math.ceil(rows / block);
   const table = new Uint32Array(256);
   for (let b = 0; b < 256; b++) {
-    const [r, g, c] = colours[whole ? Math.min(255, Math.round(b * map.top)) : b];
+    const [r, g, c] = colours[shade(map, b, whole)];
     table[b] = (255 << 24) | (c << 16) | (g << 8) | r;
   }
   const image = new ImageData(canvas.width, canvas.height), dots = new Uint32Array(image.data.buffer);
@@ -181,11 +194,11 @@ function heat(map, colours, whole, limit = Infinity) {
     for (let i = 0, n = 0; i < rows; i++)
       for (let j = 0, from = i * map.cols; j < cols; j++) dots[n++] = table[map.steps[from + j]];
   } else {
-    const most = new Uint8Array(dots.length);
+    const most = new Uint8Array(dots.length).fill(map.zero), size = (b) => Math.abs(b - map.zero);
     for (let i = 0; i < rows; i++)
       for (let j = 0, to = Math.floor(i / block) * canvas.width; j < cols; j++) {
         const n = to + Math.floor(j / block), b = map.steps[i * map.cols + j];
-        if (b > most[n]) most[n] = b;
+        if (size(b) > size(most[n])) most[n] = b;
       }
     most.forEach((b, n) => { dots[n] = table[b]; });
   }
@@ -316,7 +329,7 @@ function mapScene(map, look, width, cursor) {
   for (let j = 0; j < cols; j += across.step) if (free(j, cursor?.[1])) items.push(colAt(j, across.size, ink));
   items.push(...heatItems(map, look, left, top, cell));
   items.push(["rect", left, top, w, h, null, 1, [line, 1]]);
-  items.push(...barItems(look, left + w + font, top, clamp(h, 2 * font, 10 * font), whole ? 1 : map.top));
+  items.push(...barItems(look, left + w + font, top, clamp(h, 2 * font, 10 * font), map.end(whole), map.signed));
   if (cursor) {
     const [i, j] = cursor, x = left + j * cell, y = top + i * cell, big = (size) => Math.max(size, 0.87 * font);
     if (cell < 5) {
@@ -338,7 +351,7 @@ function mapScene(map, look, width, cursor) {
 // The cells: one picture on screen; in an export of a small map, one rectangle each.
 function heatItems(map, look, left, top, cell) {
   const rows = map.queries.length, cols = map.keys.length, items = [], { colours, whole, font, background } = look;
-  const colour = (b) => colours[whole ? Math.min(255, Math.round(b * map.top)) : b];
+  const colour = (b) => colours[shade(map, b, whole)];
   if (look.vector && rows * cols <= MAX_RECTS) {
     for (let i = 0; i < rows; i++)
       for (let j = 0; j < cols; j++)
@@ -352,22 +365,34 @@ function heatItems(map, look, left, top, cell) {
     for (let i = 0; i < rows; i++)
       for (let j = 0; j < cols; j++) {
         const [r, g, b] = colour(map.steps[i * map.cols + j]), w = map.weight(i, j);
-        if (w >= 0.005) items.push(["text", left + (j + 0.5) * cell, top + (i + 0.5) * cell, w.toFixed(2), font * 0.85,
+        const text = minus(w, Math.abs(w) < 10 ? Math.abs(w).toFixed(2) : String(+Math.abs(w).toPrecision(3)));
+        if (Math.abs(w) >= 0.005) items.push(["text", left + (j + 0.5) * cell, top + (i + 0.5) * cell, text, font * 0.85,
           0.3 * r + 0.59 * g + 0.11 * b > 128 ? "#14171c" : "#ffffff", { anchor: "middle" }]);
       }
   return items;
 }
 
-function barItems({ colours, font, ink, line }, x, y, height, top) {
-  const strip = make("canvas", { width: 1, height: 256 }), to = strip.getContext("2d");
-  for (let b = 0; b < 256; b++) { to.fillStyle = css(colours[255 - b]); to.fillRect(0, b, 1, 1); }
-  const label = top === 1 ? "1" : String(+top.toPrecision(2));
-  return [["image", strip, x, y, font, height], ["rect", x, y, font, height, null, 1, [line, 1]],
-    ["text", x + 1.4 * font, y + font * 0.5, label, font * 0.9, ink], ["text", x + 1.4 * font, y + height - font * 0.4, "0", font * 0.9, ink]];
+function strip(colours, turned) { // the palette as a picture, upwards or to the right
+  const one = make("canvas", turned ? { width: 256, height: 1 } : { width: 1, height: 256 }), to = one.getContext("2d");
+  colours.forEach((colour, b) => { to.fillStyle = css(colour); to.fillRect(turned ? b : 0, turned ? 0 : 255 - b, 1, 1); });
+  return one;
+}
+function barItems({ colours, font, ink, line }, x, y, height, end, signed) {
+  const label = (at, text) => ["text", x + 1.4 * font, y + at, text, font * 0.9, ink];
+  const items = [["image", strip(colours), x, y, font, height], ["rect", x, y, font, height, null, 1, [line, 1]],
+    label(font * 0.5, end === 1 ? "1" : about(end)), label(height - font * 0.4, signed ? `−${about(end)}` : "0")];
+  return signed && height >= 3.5 * font ? [...items, label(height / 2, "0")] : items;
+}
+// What the two colours mean where no bar tells it: links and thumbnails of signed maps, around x.
+function signItems({ colours, font, ink, line }, x, y) {
+  const half = 3 * font, text = (at, told, anchor) => ["text", x + at, y, told, font * 0.9, ink, { anchor }];
+  return [["image", strip(colours, true), x - half, y - font * 0.4, 2 * half, font * 0.8],
+    ["rect", x - half, y - font * 0.4, 2 * half, font * 0.8, null, 1, [line, 1]],
+    text(-half - 4, "negative", "end"), text(half + 4, "positive", "start")];
 }
 
 function linkScene(map, look, width, focus) {
-  const { font, ink, muted, background, accent, mark, whole } = look;
+  const { font, ink, muted, background, accent, negative, mark, whole } = look;
   const n = Math.max(map.queries.length, map.keys.length), limit = 12 * font, top = 2.2 * font;
   const room = clamp((46 * font) / n, 1.5, 1.75 * font), { size, step } = labelling(room, font);
   const qs = fitted(map.queries, size, limit), ks = fitted(map.keys, size, limit);
@@ -378,15 +403,17 @@ function linkScene(map, look, width, focus) {
   items.push(["text", x1 - 6, font * 0.9, "destination (query)", font, muted, { anchor: "end" }],
     ["text", x2 + 6, font * 0.9, "source (key)", font, muted]);
   const widest = clamp(0.8 * room, 1.2, 0.38 * font);
-  const power = (i, j) => Math.min(1, (map.steps[i * map.cols + j] / 255) * (whole ? map.top : 1));
+  const power = (i, j) => map.share(map.steps[i * map.cols + j], whole), hue = (p) => (p < 0 ? negative : accent);
+  if (map.signed) items.push(...signItems(look, (x1 + x2) / 2, font * 0.9));
   for (const [i, j] of linesOf(map, focus)) {
-    const p = power(i, j);
-    items.push(["line", x1, y(i), x2, y(j), accent, 0.4 + widest * p, clamp(focus ? 0.25 + p : p * 0.95, 0.04, 1), n <= 64]);
+    const signed = power(i, j), p = Math.abs(signed);
+    items.push(["line", x1, y(i), x2, y(j), hue(signed), 0.4 + widest * p, clamp(focus ? 0.25 + p : p * 0.95, 0.04, 1), n <= 64]);
   }
   const side = (name, texts, tokens, x, anchor) => texts.forEach((text, i) => {
     const chosen = focus && focus.side === name && focus.at === i;
-    const linked = focus && focus.side !== name ? (name === "key" ? power(focus.at, i) : power(i, focus.at)) : 0;
-    if (linked > 0.02) items.push(["rect", anchor === "end" ? x - limit * 0.02 - 4 : x - 2, y(i) - room / 2, 6, Math.max(room, 2), accent, linked]);
+    const signed = focus && focus.side !== name ? (name === "key" ? power(focus.at, i) : power(i, focus.at)) : 0;
+    const linked = Math.abs(signed);
+    if (linked > 0.02) items.push(["rect", anchor === "end" ? x - limit * 0.02 - 4 : x - 2, y(i) - room / 2, 6, Math.max(room, 2), hue(signed), linked]);
     const shownAnyway = chosen || linked > 0.25;
     if (i % step && !shownAnyway) return;
     const close = step > 1 && focus && focus.side === name && !chosen && Math.abs(i - focus.at) * room < font;
@@ -407,32 +434,39 @@ function linkScene(map, look, width, focus) {
 function linesOf(map, focus) {
   const rows = map.queries.length, cols = map.keys.length, counts = new Uint32Array(256);
   const wanted = (i, j) => !focus || (focus.side === "query" ? focus.at === i : focus.at === j);
-  for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) if (wanted(i, j)) counts[map.steps[i * map.cols + j]]++;
+  const sizes = Uint8Array.from(counts, (_, b) => Math.round((Math.min(Math.abs(b - map.zero), map.span) * 255) / map.span));
+  const size = (i, j) => sizes[map.steps[i * map.cols + j]];
+  for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) if (wanted(i, j)) counts[size(i, j)]++;
   let least = 255, total = counts[255];
   while (least > 3 && total + counts[least - 1] <= MAX_LINES) total += counts[--least];
   const lines = [];
   for (let i = 0; i < rows; i++)
-    for (let j = 0; j < cols; j++) if (wanted(i, j) && map.steps[i * map.cols + j] >= least) lines.push([i, j]);
-  return lines.sort((a, b) => map.steps[a[0] * map.cols + a[1]] - map.steps[b[0] * map.cols + b[1]]).slice(-MAX_LINES);
+    for (let j = 0; j < cols; j++) if (wanted(i, j) && size(i, j) >= least) lines.push([i, j, size(i, j)]);
+  return lines.sort((a, b) => a[2] - b[2]).slice(-MAX_LINES);
 }
 
 // ---------------------------------------------------------------- the attention view
 function renderAttention(model, el) {
   const spec = model.get("_spec"), blob = bytesOf(model, "_blob"), axes = spec.axes;
   const sizes = axes.map((a) => a.labels.length);
-  const units = Object.fromEntries(spec.units.map((u, n) => [u.name, openUnit(u, n, blob, model)]));
+  const units = Object.fromEntries(spec.units.map((u, n) => [u.name, openUnit(u, n, blob, model, spec.signed)]));
   const flatOf = (index) => index.reduce((n, i, a) => n * sizes[a] + i, 0);
-  const mapAt = (index) => units[model.get("unit")](flatOf(index), spec.tokenAxis == null ? 0 : index[spec.tokenAxis]);
-  const where = (index, between = " · ") => axes.map((a, i) => `${a.name} ${a.labels[index[i]]}`).join(between);
-  const colours = { light: ramp(spec.palette.light), dark: ramp(spec.palette.dark) };
+  const count = sizes.reduce((n, size) => n * size, 1), across = axes.length - 1, down = axes.length - 2; // of the thumbnails
+  const mapAt = (index) => { // texts has one number for every block of maps that share their tokens
+    const flat = flatOf(index);
+    return units[model.get("unit")](flat, spec.texts[Math.floor((flat * spec.texts.length) / count)]);
+  };
+  const where = (index, between = " · ", upTo = axes.length) =>
+    axes.slice(0, Math.max(upTo, 0)).map((a, i) => `${a.name} ${a.labels[index[i]]}`).join(between);
+  const low = spec.signed ? 1 : 0, colours = { light: ramp(spec.palette.light, low), dark: ramp(spec.palette.dark, low) };
   let look, cursor = null, focus = null, scene = null, map = null;
 
   const { root, style, stop } = makeRoot(model, el, spec.title || spec.alt, () => { look = readLook(); redraw(); });
   const sliders = makeSliders(model, axes);
-  const tabs = axes.length ? { map: "map", links: "links", heads: axes[1]?.name === "head" ? "heads" : "all maps" }
+  const tabs = axes.length ? { map: "map", links: "links", heads: axes[across].name === "head" ? "heads" : "all maps" }
     : { map: "map", links: "links" };
   const choices = [makeChoice(model, "mode", "view", tabs),
-    makeChoice(model, "scale", "colours up to", { max: "this map’s max", one: "1" })];
+    makeChoice(model, "scale", "colours up to", { max: "this map’s max", one: spec.signed ? "all maps’ max" : "1" })];
   if (spec.units.length > 1) choices.push(makeChoice(model, "unit", "between", { tokens: "tokens", words: "words" }));
   const bar = make("div", { class: "attn-bar" }, ...choices.map((c) => c.node),
     makeButtons("download", [["SVG", "download as SVG", () => saveSvg()], ["PNG", "download as PNG", () => savePng()]], "attn-push"),
@@ -450,7 +484,7 @@ function renderAttention(model, el) {
     const get = (name) => getComputedStyle(root).getPropertyValue(`--attn-${name}`).trim();
     const dark = root.classList.contains("attn-dark");
     return { dark, font: model.get("font"), dots: window.devicePixelRatio || 1, ink: get("ink"), muted: get("muted"),
-      line: get("line"), background: get("bg") || "#fff", accent: get("accent"), mark: get("mark"),
+      line: get("line"), background: get("bg") || "#fff", accent: get("accent"), negative: get("negative"), mark: get("mark"),
       colours: dark ? colours.dark : colours.light };
   }
   function sceneNow(extra = {}) {
@@ -473,7 +507,6 @@ function renderAttention(model, el) {
   }
   const hint = { map: "point at a cell for its weight", links: "point at a token for its links", heads: "click a map to open it" };
   function tell() {
-    const [i, j] = cursor ?? strongest(map);
     const words = (...parts) => read.replaceChildren(...parts.map(([tag, text]) => {
       if (tag === "text") return text;
       const node = make(tag);
@@ -481,10 +514,12 @@ function renderAttention(model, el) {
       return node;
     }));
     if (model.get("mode") === "links" && focus) words(...tellFocus());
-    else words(...(cursor ? [["text", "destination "], ["q", map.queries[i]], ["text", " → source "], ["q", map.keys[j]], ["text", ": "],
-      ["b", map.say(i, j)], ["small", `  row ${i}, column ${j}`]]
-      : [["small", "strongest: "], ["q", map.queries[i]], ["text", " → "], ["q", map.keys[j]], ["text", " "], ["b", map.say(i, j)],
-        ["small", `   ${hint[model.get("mode")]}`]]));
+    else if (cursor) {
+      const [i, j] = cursor;
+      words(["text", "destination "], ["q", map.queries[i]], ["text", " → source "], ["q", map.keys[j]], ["text", ": "],
+        ["b", map.say(i, j)], ["small", `  row ${i}, column ${j}`]);
+    } else words(...strongest(map).flatMap(([name, i, j], n) => [["small", `${n ? ", " : ""}${name}: `], ["q", map.queries[i]], ["text", " → "],
+      ["q", map.keys[j]], ["text", " "], ["b", map.say(i, j)]]), ["small", `   ${hint[model.get("mode")]}`]);
     const place = where(model.get("index"), ", ");
     canvas.setAttribute("aria-label", `${spec.alt}${place ? `, ${place}` : ""}: ${map.queries.length} destinations (queries) by ` +
       `${map.keys.length} sources (keys). ${read.textContent.trim()}. ${help}`);
@@ -492,55 +527,61 @@ function renderAttention(model, el) {
   function tellFocus() {
     const from = focus.side === "query", others = from ? map.keys : map.queries;
     const pair = (k) => (from ? [focus.at, k] : [k, focus.at]);
-    const best = others.map((_, k) => k).sort((a, b) => map.weight(...pair(b)) - map.weight(...pair(a))).slice(0, 3);
+    const size = (k) => Math.abs(map.weight(...pair(k)));
+    const best = others.map((_, k) => k).sort((a, b) => size(b) - size(a)).slice(0, 3);
     return [["text", from ? "destination " : "source "], ["q", (from ? map.queries : map.keys)[focus.at]],
-      ["text", from ? " looks at " : " is seen by "],
+      ["text", map.signed ? ": " : from ? " looks at " : " is seen by "],
       ...best.flatMap((k, n) => [["text", n ? ", " : ""], ["q", others[k]], ["text", " "], ["b", map.say(...pair(k))]])];
   }
 
-  // ---- thumbnails: rows by the first axis, columns by the second
+  // ---- thumbnails of the last two axes: rows by the first of them
+  const flat = axes.length === 1, rowCount = flat ? 1 : sizes[down], colCount = sizes[across];
+  const placeOf = (index, r, c) => (flat ? [c] : [...index.slice(0, down), r, c]);
   let drawn = "";
   function drawHeads() {
-    const index = model.get("index"), flat = axes.length === 1;
-    const rows = flat ? 1 : sizes[0], cols = flat ? sizes[0] : sizes[1];
-    const key = JSON.stringify([index.slice(2), model.get("unit"), model.get("scale"), look.dark, look.font, stage.clientWidth]);
-    if (key !== drawn) { drawn = key; buildHeads(index, flat, rows, cols); }
-    const chosen = flat ? index[0] : index[0] * cols + index[1];
+    const index = model.get("index");
+    const key = JSON.stringify([placeOf(index, 0, 0), model.get("unit"), model.get("scale"), look.dark, look.font, stage.clientWidth]);
+    if (key !== drawn) { drawn = key; buildHeads(index); }
+    const chosen = flat ? index[0] : index[down] * colCount + index[across];
     grid.querySelectorAll("button").forEach((button, n) => {
       button.setAttribute("aria-pressed", n === chosen);
       button.tabIndex = n === chosen ? 0 : -1;
     });
   }
-  const placeOf = (index, flat, r, c) => (flat ? [c] : [r, c, ...index.slice(2)]);
-  function buildHeads(index, flat, rows, cols) {
-    const wrap = flat ? Math.min(cols, 12) : cols, names = axes[flat ? 0 : 1], font = look.font;
+  function buildHeads(index) {
+    const wrap = flat ? Math.min(colCount, 12) : colCount, font = look.font;
     const size = clamp((stage.clientWidth - (flat ? 12 : 7 * font)) / wrap - 0.3 * font - 2, 26, 6 * font);
     grid.style.gridTemplateColumns = `${flat ? "" : "auto "}repeat(${wrap}, ${size}px)`;
     const label = (text, kind = "") => { const s = make("span", { class: kind }); s.textContent = text; return s; };
-    const cells = flat ? [] : [label(`${axes[0].name} ↓  ${names.name} →`, "attn-row"), ...names.labels.map((l) => label(l))];
-    for (let r = 0; r < rows; r++) {
-      if (!flat) cells.push(label(axes[0].labels[r], "attn-row"));
-      for (let c = 0; c < cols; c++) {
-        const place = placeOf(index, flat, r, c), one = mapAt(place);
+    const cells = flat ? [] : [label(`${axes[down].name} ↓  ${axes[across].name} →`, "attn-row"), ...axes[across].labels.map((l) => label(l))];
+    for (let r = 0; r < rowCount; r++) {
+      if (!flat) cells.push(label(axes[down].labels[r], "attn-row"));
+      for (let c = 0; c < colCount; c++) {
+        const place = placeOf(index, r, c), one = mapAt(place);
         const button = make("button", { type: "button", "aria-label": where(place, ", "), title: where(place) },
           heat(one, look.colours, model.get("scale") === "one", THUMB));
         button.style.width = button.style.height = `${size}px`;
         button.addEventListener("click", () => {
-          put(model, "index", placeOf(model.get("index"), flat, r, c));
+          put(model, "index", placeOf(model.get("index"), r, c));
           put(model, "mode", "map");
         });
         cells.push(button);
       }
     }
+    if (spec.signed) {
+      const key = make("canvas", { class: "attn-key" }), items = signItems(look, 8 * font, font);
+      paint(key, { items, width: 16 * font, height: 2 * font, background: look.background }, look.dots);
+      cells.push(key);
+    }
     grid.replaceChildren(...cells);
   }
   grid.addEventListener("keydown", (event) => {
-    const flat = axes.length === 1, index = [...model.get("index")];
+    const index = [...model.get("index")];
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (!step) return;
     event.preventDefault();
     if (flat) index[0] = clamp(index[0] + step[0] * 12 + step[1], 0, sizes[0] - 1);
-    else for (const a of [0, 1]) index[a] = clamp(index[a] + step[a], 0, sizes[a] - 1);
+    else [down, across].forEach((axis, a) => { index[axis] = clamp(index[axis] + step[a], 0, sizes[axis] - 1); });
     put(model, "index", index);
     grid.querySelector('[aria-pressed="true"]')?.focus();
   });
@@ -575,7 +616,7 @@ function renderAttention(model, el) {
   // ---- downloads: the present view, with its title
   function exportScene() {
     const index = model.get("index"), { font } = look, heads = model.get("mode") === "heads" && axes.length > 0;
-    const heading = [spec.title, heads ? where(index.slice()).split(" · ").slice(2).join(" · ") : where(index)].filter(Boolean).join(" · ");
+    const heading = [spec.title, where(index, " · ", heads ? down : axes.length)].filter(Boolean).join(" · ");
     const inner = heads ? headScene() : sceneNow({ vector: true });
     const shift = 2.2 * font;
     const move = { rect: 1, text: 1, image: 2 };
@@ -589,19 +630,22 @@ function renderAttention(model, el) {
     return { ...inner, width, height: inner.height + shift, items: [["text", font * 0.8, font * 1.2, heading, font, look.ink, { bold: true }], ...items] };
   }
   function headScene() {
-    const index = model.get("index"), flat = axes.length === 1, { font } = look, size = 5 * font, gap = font * 0.4;
-    const rows = flat ? 1 : sizes[0], cols = flat ? sizes[0] : sizes[1], left = flat ? font : 7 * font, top = 2 * font, items = [];
-    for (let c = 0; c < cols; c++)
-      items.push(["text", left + c * (size + gap) + size / 2, font, `${axes[flat ? 0 : 1].name} ${axes[flat ? 0 : 1].labels[c]}`, font * 0.8, look.ink, { anchor: "middle" }]);
-    for (let r = 0; r < rows; r++) {
-      if (!flat) items.push(["text", left - gap, top + r * (size + gap) + size / 2, `${axes[0].name} ${axes[0].labels[r]}`, font * 0.8, look.ink, { anchor: "end" }]);
-      for (let c = 0; c < cols; c++) {
+    const index = model.get("index"), { font } = look, size = 5 * font, gap = font * 0.4, items = [];
+    const left = flat ? font : 7 * font, top = 2 * font, bottom = top + rowCount * (size + gap) + font;
+    const name = (axis, at) => `${axes[axis].name} ${axes[axis].labels[at]}`;
+    for (let c = 0; c < colCount; c++)
+      items.push(["text", left + c * (size + gap) + size / 2, font, name(across, c), font * 0.8, look.ink, { anchor: "middle" }]);
+    for (let r = 0; r < rowCount; r++) {
+      if (!flat) items.push(["text", left - gap, top + r * (size + gap) + size / 2, name(down, r), font * 0.8, look.ink, { anchor: "end" }]);
+      for (let c = 0; c < colCount; c++) {
         const x = left + c * (size + gap), y = top + r * (size + gap);
-        items.push(["image", heat(mapAt(placeOf(index, flat, r, c)), look.colours, model.get("scale") === "one", THUMB), x, y, size, size],
+        items.push(["image", heat(mapAt(placeOf(index, r, c)), look.colours, model.get("scale") === "one", THUMB), x, y, size, size],
           ["rect", x, y, size, size, null, 1, [look.line, 1]]);
       }
     }
-    return { items, width: left + cols * (size + gap) + font, height: top + rows * (size + gap) + font, background: look.background };
+    if (spec.signed) items.push(...signItems(look, 8 * font, bottom));
+    const width = Math.max(left + colCount * (size + gap) + font, spec.signed ? 16 * font : 0);
+    return { items, width, height: bottom + (spec.signed ? font : 0), background: look.background };
   }
   function download(blobOut, ending) {
     const name = [spec.title || "attention", ...axes.map((a, i) => `${a.name}-${a.labels[model.get("index")[i]]}`)].join("_");

@@ -245,13 +245,13 @@ BITS = Task(
 
 
 def _windows(e: Tensor, before: Tensor, n: int) -> Tensor:
-    """Place by place."""
+    """Position by position."""
     batch, length, width = e.shape
     answer = torch.empty(batch, length, (n - 1) * width, dtype=e.dtype)
     for t in range(length):
         for back in range(n - 1):
-            place = slice(back * width, (back + 1) * width)
-            answer[:, t, place] = e[:, t - back] if t >= back else before
+            columns = slice(back * width, (back + 1) * width)
+            answer[:, t, columns] = e[:, t - back] if t >= back else before
     return answer
 
 
@@ -261,7 +261,7 @@ def _windows_by(
     more: int = 0,
     oldest_first: bool = False,
 ) -> Callable[[Tensor, Tensor, int], Tensor]:
-    """Concatenated copies of a text, moved by first, first + 1, … places by `vector`."""
+    """Concatenated copies of a text, moved by first, first + 1, … positions by `vector`."""
 
     def wrong(e: Tensor, before: Tensor, n: int) -> Tensor:
         moved = [vector(e, before, first + back) for back in range(n - 1 + more)]
@@ -306,15 +306,15 @@ WINDOWS = Task(
         "first tokens see the future. Put `before` there.": _windows_by(
             lambda e, before, back: e.roll(back, 1)
         ),
-        "You pad with zeros. The places before the text hold the vector `before`.": _windows_by(
+        "You pad with zeros. The positions before the text hold the vector `before`.": _windows_by(
             lambda e, before, back: _moved(e, torch.zeros_like(before), back)
         ),
-        "You pad with the first token. The places before the text hold the vector `before`.": (
+        "You pad with the first token. The positions before the text hold the vector `before`.": (
             lambda e, before, n: torch.cat([_windows(one[None], one[0], n) for one in e])
         ),
         "The oldest token comes first in your windows. The newest comes first: "
         "[e_t, e_(t−1), …].": _windows_by(_moved, oldest_first=True),
-        "Your windows look ahead: place t holds e_(t+1). A model that sees the next token has "
+        "Your windows look ahead: position t holds e_(t+1). A model that sees the next token has "
         "nothing left to predict.": _windows_by(_ahead),
         "Your windows hold n tokens. An n-gram model sees n − 1 and predicts the n-th.": (
             _windows_by(_moved, more=1)
@@ -330,9 +330,8 @@ WINDOWS = Task(
         ),
         "Your window always holds two tokens, as in the chapter's example with n = 3. It holds "
         "n − 1.": lambda e, before, n: _windows(e, before, 3),
-        "You take the token n − 2 places back alone. All from there to t belong to the window.": (
-            lambda e, before, n: _moved(e, before, n - 2)
-        ),
+        "You take the token n − 2 positions back alone. All from there to t belong to the "
+        "window.": lambda e, before, n: _moved(e, before, n - 2),
     },
 )
 
@@ -351,7 +350,7 @@ def _next_token_loss(logits: Tensor, ids: Tensor) -> float:
 
 
 def _picked(logits: Tensor, ids: Tensor, shift: int = 1) -> Tensor:
-    """Log-probabilities of the tokens `shift` places further on."""
+    """Log-probabilities of the tokens `shift` positions further on."""
     log_p, length = logits.log_softmax(-1), ids.shape[1]
     if shift < 0:
         return log_p[:, -shift:].gather(-1, ids[:, :shift, None])[..., 0]

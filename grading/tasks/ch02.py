@@ -34,8 +34,11 @@ def _elman_states(x: Tensor, h0: Tensor, W_x: Tensor, W_h: Tensor, b: Tensor) ->
     """The framework's recurrence; it multiplies columns, so its matrices are ours transposed."""
     rnn = _filled(
         nn.RNN(*W_x.shape, batch_first=True),
-        weight_ih_l0=W_x.T, weight_hh_l0=W_h.T, bias_ih_l0=b, bias_hh_l0=torch.zeros_like(b),
-    )  # fmt: skip
+        weight_ih_l0=W_x.T,
+        weight_hh_l0=W_h.T,
+        bias_ih_l0=b,
+        bias_hh_l0=torch.zeros_like(b),
+    )
     states: Tensor = rnn(x, h0[None].contiguous())[0]
     return states
 
@@ -103,7 +106,7 @@ ELMAN = Task(
         ),
         "You return the last state alone. All of them are asked for, one for each "
         "token.": lambda *args: _elman_states(*args)[:, -1],
-        "Your states have slipped by one: place t must hold the state after token t has been "
+        "Your states have slipped by one: position t must hold the state after token t has been "
         "read.": _states_by(_step, shift=True),
         "h0 is among your states. It is there before the first token: T tokens, T "
         "states.": lambda x, h0, *rest: torch.cat([h0[:, None], _elman_states(x, h0, *rest)], 1),
@@ -219,10 +222,8 @@ SLOPES = Task(
             lambda W, before, after: torch.diag(1 - after**2)
         ),
     },
-    forbidden=(
-        "autograd", "jacobian", "jacrev", "jacfwd", "backward", "grad", "vjp", "jvp",
-    ),
-)  # fmt: skip
+    forbidden=("autograd", "jacobian", "jacrev", "jacfwd", "backward", "grad", "vjp", "jvp"),
+)
 
 
 # --- gru_step: where the reset gate acts ----------------------------------------------------------
@@ -232,9 +233,11 @@ def _gru_step(x: Tensor, h: Tensor, W: Tensor, U: Tensor, b: Tensor, c: Tensor) 
     """The framework's cell; its matrices stand on top of each other, transposed."""
     cell = _filled(
         nn.GRUCell(W.shape[1], W.shape[2]),
-        weight_ih=W.mT.flatten(0, 1), weight_hh=U.mT.flatten(0, 1),
-        bias_ih=b.flatten(), bias_hh=c.flatten(),
-    )  # fmt: skip
+        weight_ih=W.mT.flatten(0, 1),
+        weight_hh=U.mT.flatten(0, 1),
+        bias_ih=b.flatten(),
+        bias_hh=c.flatten(),
+    )
     state: Tensor = cell(x, h)
     return state
 
@@ -246,7 +249,7 @@ def _gru_by(
     mix: Gates,
     late: bool = True,
     order: Sequence[int] = (0, 1, 2),
-    bend: Callable[[Tensor], Tensor] = torch.tanh,
+    activation: Callable[[Tensor], Tensor] = torch.tanh,
     outside: bool = False,
 ) -> Callable[..., Tensor]:
     """A step with its parts exchanged; `mix` makes the state of r, z, n, h."""
@@ -258,7 +261,7 @@ def _gru_by(
         past = r * (h @ U[2] + c[2]) if late else (r * h) @ U[2] + c[2]
         if outside:
             past = r * (h @ U[2]) + c[2]
-        return mix(r, z, bend(x @ W[2] + b[2] + past), h)
+        return mix(r, z, activation(x @ W[2] + b[2] + past), h)
 
     return wrong
 
@@ -294,10 +297,22 @@ GRU = Task(
             torch.zeros(3, 2),
             torch.zeros(3, 2),
         ),
-        (_tenths(16, 2, 3), _tenths(17, 2, 4), _tenths(18, 3, 3, 4), _tenths(19, 3, 4, 4),
-         _tenths(20, 3, 4), _tenths(21, 3, 4)),
-        (_tenths(22, 3, 1), _tenths(23, 3, 2), _tenths(24, 3, 1, 2), _tenths(25, 3, 2, 2),
-         _tenths(26, 3, 2), _tenths(27, 3, 2)),
+        (
+            _tenths(16, 2, 3),
+            _tenths(17, 2, 4),
+            _tenths(18, 3, 3, 4),
+            _tenths(19, 3, 4, 4),
+            _tenths(20, 3, 4),
+            _tenths(21, 3, 4),
+        ),
+        (
+            _tenths(22, 3, 1),
+            _tenths(23, 3, 2),
+            _tenths(24, 3, 1, 2),
+            _tenths(25, 3, 2, 2),
+            _tenths(26, 3, 2),
+            _tenths(27, 3, 2),
+        ),
     ),
     hidden=_gru_hidden,
     mistakes={
@@ -312,7 +327,7 @@ GRU = Task(
         "You have exchanged the two gates: index 0 is the reset gate r, index 1 the update gate "
         "z.": _gru_by(_mix, order=(1, 0, 2)),
         "Your new content has a sigmoid. The gates have one; the content has tanh, so that it can "
-        "be negative.": _gru_by(_mix, bend=torch.sigmoid),
+        "be negative.": _gru_by(_mix, activation=torch.sigmoid),
         "The reset gate is missing: r multiplies h @ U[2] + c[2].": _unreset,
         "You return the new content n. The step mixes it with the old state: "
         "(1 − z) · n + z · h.": _gru_by(lambda r, z, n, h: n),
@@ -321,7 +336,7 @@ GRU = Task(
         ),
     },
     forbidden=("GRU", "GRUCell", "gru", "gru_cell"),
-)  # fmt: skip
+)
 
 
 # --- clipped: one length for all gradients --------------------------------------------------------

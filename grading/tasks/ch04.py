@@ -118,7 +118,7 @@ def _causal_weights(scores: Tensor) -> Tensor:
 
 
 def _future(scores: Tensor, shift: int = 0) -> Tensor:
-    """True where the source stands more than `shift` places after the destination."""
+    """True where the source stands more than `shift` positions after the destination."""
     return torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1 + shift)
 
 
@@ -170,8 +170,8 @@ CAUSAL = Task(
         "You hide s ≤ t, as the notes print it: no token sees itself, and the first row, which may "
         "look at nothing, is NaN. Hide t > s: the strict upper triangle, torch.triu(…, "
         "1).": _filled(-INF, shift=-1),
-        "You let every token see one place ahead: the diagonal above the main one must be hidden "
-        "too (t > s).": _filled(-INF, shift=1),
+        "You let every token see one position ahead: the diagonal above the main one must be "
+        "hidden too (t > s).": _filled(-INF, shift=1),
         "You hide the past and keep the future. The rows are the destinations s, the columns the "
         "sources t, and t > s is the upper triangle.": lambda scores: _filled(-INF)(
             scores.flip(-1, -2)
@@ -185,7 +185,7 @@ CAUSAL = Task(
         "the softmax.": _late_shared,
         "You set the hidden scores to 0. The softmax turns a 0 into e⁰ = 1, which is not nothing. "
         "Only −∞ becomes 0.": _filled(0.0),
-        "Your mask is a large negative number. Where a real score lies below it, a hidden place "
+        "Your mask is a large negative number. Where a real score lies below it, a hidden position "
         "gets the weight. Only −∞ is low enough.": _filled(-1e9),
         "Your columns sum to 1, not your rows: the softmax over the sources is the last axis "
         "(dim=-1).": _filled(-INF, axis=-2),
@@ -352,22 +352,22 @@ HEADS = Task(
 # --- word_map: sum to, average from ---------------------------------------------------------------
 
 
-def _word_map(weights: Tensor, words: list[int]) -> Tensor:
+def _word_map(weights: Tensor, word_ids: list[int]) -> Tensor:
     """Cell by cell."""
-    count = max(words) + 1
+    count = max(word_ids) + 1
     answer = torch.zeros(weights.shape[0], count, count, dtype=weights.dtype)
     for h, one in enumerate(weights):
         for i in range(count):
-            rows = [one[s] for s, word in enumerate(words) if word == i]
+            rows = [one[s] for s, word in enumerate(word_ids) if word == i]
             for j in range(count):
-                to = [float(row[t]) for row in rows for t, word in enumerate(words) if word == j]
+                to = [float(row[t]) for row in rows for t, word in enumerate(word_ids) if word == j]
                 answer[h, i, j] = sum(to) / len(rows)
     return answer
 
 
-def _merge(weights: Tensor, words: list[int], rows: str, columns: str) -> Tensor:
+def _merge(weights: Tensor, word_ids: list[int], rows: str, columns: str) -> Tensor:
     """Pieces put together with "sum", "mean", "max" or "first", rows and columns apart."""
-    groups = [[t for t, word in enumerate(words) if word == w] for w in range(max(words) + 1)]
+    groups = [[t for t, word in enumerate(word_ids) if word == w] for w in range(max(word_ids) + 1)]
 
     def together(table: Tensor, how: str) -> Tensor:
         parts = [table[..., group] for group in groups]
@@ -381,16 +381,16 @@ def _merge(weights: Tensor, words: list[int], rows: str, columns: str) -> Tensor
 
 
 def _merge_by(rows: str, columns: str) -> Callable[[Tensor, list[int]], Tensor]:
-    return lambda weights, words: _merge(weights, words, rows, columns)
+    return lambda weights, word_ids: _merge(weights, word_ids, rows, columns)
 
 
 def _words_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, list[int]]]:
     cases = []
     for case in range(5):
-        words = [w for w in range(rng.randint(3, 6)) for _ in range(rng.randint(1, 3))]
-        words = [0, 0, *[w + 1 for w in words]] if case else list(range(4))  # all of one piece
-        scores = 2 * torch.randn(case + 1, len(words), len(words), generator=generator)
-        cases.append((scores.softmax(-1), words))
+        later = [w + 1 for w in range(rng.randint(3, 6)) for _ in range(rng.randint(1, 3))]
+        word_ids = [0, 0, *later] if case else list(range(4))  # all of one piece
+        scores = 2 * torch.randn(case + 1, len(word_ids), len(word_ids), generator=generator)
+        cases.append((scores.softmax(-1), word_ids))
     cases.append((torch.full((2, 3, 3), 1 / 3), [0, 0, 0]))  # one word only
     cases[2] = (cases[2][0].double(), cases[2][1])
     return cases
@@ -426,10 +426,10 @@ WORDS = Task(
         "You take the largest weight where the sum is asked for: what goes to the pieces of a word "
         "adds up.": _merge_by("mean", "max"),
         "You merge the columns only: the rows are still tokens. Average the rows of a "
-        "word.": lambda weights, words: torch.stack(
+        "word.": lambda weights, word_ids: torch.stack(
             [
-                weights[..., [t for t, w in enumerate(words) if w == word]].sum(-1)
-                for word in range(max(words) + 1)
+                weights[..., [t for t, w in enumerate(word_ids) if w == word]].sum(-1)
+                for word in range(max(word_ids) + 1)
             ],
             -1,
         ),

@@ -109,7 +109,7 @@ def _loss(logits: Tensor, ids: Tensor) -> Tensor:
 
 
 def _printed_loss(logits: Tensor, ids: Tensor) -> Tensor:
-    """The sum of D binary cross-entropies at each place: what the lecture notes name."""
+    """The sum of D binary cross-entropies at each position: what the lecture notes name."""
     p, right = logits[:, :-1].softmax(-1), F.one_hot(ids[:, 1:], logits.shape[-1]).to(logits)
     return F.binary_cross_entropy(p, right, reduction="none").sum(-1).mean()
 
@@ -143,10 +143,10 @@ LOSS = Task(
     ),
     hidden=_loss_hidden,
     mistakes={
-        "this is the binary cross-entropy as printed, D yes-no questions at every place: the "
+        "this is the binary cross-entropy as printed, D yes-no questions at every position: the "
         "categorical one asks a single question, and takes −log of the one probability that "
         "belongs to the next token.": _printed_loss,
-        "you take a sigmoid of each logit: the D probabilities of a place must sum to 1, which "
+        "you take a sigmoid of each logit: the D probabilities of a position must sum to 1, which "
         "softmax over the last axis sees to.": _sigmoid_loss,
         "you compare row t with token t, which the model has just read: row t speaks about token "
         "t + 1, so logits[:, :-1] goes with ids[:, 1:].": lambda logits, ids: F.cross_entropy(
@@ -154,25 +154,25 @@ LOSS = Task(
         ),
         "you shift the wrong way round: row t + 1 is compared with token t; logits[:, :-1] goes "
         "with ids[:, 1:].": lambda logits, ids: F.cross_entropy(logits[:, 1:].mT, ids[:, :-1]),
-        "the softmax runs over the places: a distribution over the D tokens is needed at every "
-        "place, the last axis.": _loss_other_axis,
+        "the softmax runs over the positions: a distribution over the D tokens is needed at every "
+        "position, the last axis.": _loss_other_axis,
         "this is in bits: use the natural logarithm for nats.": (
             lambda logits, ids: _loss(logits, ids) / math.log(2)
         ),
-        "you add up over all places: the loss is their mean.": (
+        "you add up over all positions: the loss is their mean.": (
             lambda logits, ids: _loss(logits, ids) * ids[:, 1:].numel()
         ),
-        "you add up over the places of a text and average over texts only: divide by the number "
+        "you add up over the positions of a text and average over texts only: divide by the number "
         "of all predictions, B · (T − 1).": lambda logits, ids: (
             _loss(logits, ids) * (ids.shape[1] - 1)
         ),
-        "you divide by T places: only T − 1 of them have a next token.": (
+        "you divide by T positions: only T − 1 of them have a next token.": (
             lambda logits, ids: _loss(logits, ids) * (1 - 1 / ids.shape[1])
         ),
         "the sign is missing: a loss is −log p, never below 0.": (
             lambda logits, ids: -_loss(logits, ids)
         ),
-        "this is only the last place: the loss is the mean over all places that have a next "
+        "this is only the last position: the loss is the mean over all positions that have a next "
         "token.": lambda logits, ids: F.cross_entropy(logits[:, -2], ids[:, -1]),
     },
     forbidden=("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss", "linear_cross_entropy"),
@@ -322,8 +322,9 @@ def _rotary_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[A
         n, m = rng.sample(range(4, 12), 2)
         d, d_k = rng.sample(range(4, 14, 2), 2)
         shapes = ((n, d), (m, d), (d, d_k), (d, d_k))
-        x, y, W_Q, W_K = (torch.randn(*shape, generator=generator) / shape[-1] ** 0.5
-                          for shape in shapes)  # fmt: skip
+        x, y, W_Q, W_K = (
+            torch.randn(*shape, generator=generator) / shape[-1] ** 0.5 for shape in shapes
+        )
         cases.append((x, y, W_Q, W_K, base))
     cases[-1] = (*(each.double() for each in cases[-1][:-1]), cases[-1][-1])
     return cases
@@ -349,10 +350,10 @@ ROTARY = Task(
         "the score depends on more than i − j; make queries and keys first, then turn these.": (
             _rotary_printed
         ),
-        "you turn only the queries: the keys are turned too, each by its own place.": (
+        "you turn only the queries: the keys are turned too, each by its own position.": (
             lambda x, y, W_Q, W_K, base: _turned(x @ W_Q, base) @ (y @ W_K).T
         ),
-        "you turn only the keys: the queries are turned too, each by its own place.": (
+        "you turn only the keys: the queries are turned too, each by its own position.": (
             lambda x, y, W_Q, W_K, base: (x @ W_Q) @ _turned(y @ W_K, base).T
         ),
         "queries and keys are turned in opposite directions, so the score depends on i + j: turn "
@@ -434,8 +435,11 @@ def _refuse_trap(args: tuple[Any, ...], answer: Any) -> str | None:
     sums = table.sum(1)
     if (sums - 1).abs().max() > 1e-4:
         row = int((sums - 1).abs().argmax())
-        other = " (its columns do: a row belongs to the token before)" if (
-            (table.sum(0) - 1).abs().max() < 1e-4) else ""  # fmt: skip
+        other = (
+            " (its columns do: a row belongs to the token before)"
+            if ((table.sum(0) - 1).abs().max() < 1e-4)
+            else ""
+        )
         return f"every row of the table must sum to 1, row {row} sums to {sums[row]:.3f}{other}"
     (p, greedy), (q, beam) = _follow(start, table, 1), _follow(start, table, 2)
     if greedy[0] != first:

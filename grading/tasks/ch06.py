@@ -74,10 +74,10 @@ def _leftmost_first(word: str, merges: Merges) -> list[str]:
     """Joins the first pair from the left that is any merge, and starts again."""
     tokens, known = list(word), {tuple(pair) for pair in merges}
     while True:
-        places = [i for i, pair in enumerate(pairwise(tokens)) if pair in known]
-        if not places:
+        found = [i for i, pair in enumerate(pairwise(tokens)) if pair in known]
+        if not found:
             return tokens
-        tokens[places[0] : places[0] + 2] = ["".join(tokens[places[0] : places[0] + 2])]
+        tokens[found[0] : found[0] + 2] = ["".join(tokens[found[0] : found[0] + 2])]
 
 
 def _first_only(word: str, merges: Merges) -> list[str]:
@@ -153,8 +153,8 @@ ENCODE = Task(
         "order in which they were learned.": _longest_first,
         "you join the first pair from the left that is any merge: of the pairs that the word has, "
         "the *oldest* merge comes first, wherever it stands.": _leftmost_first,
-        "you join only the first place where a pair stands: one merge joins every such pair of the "
-        "word.": _first_only,
+        "you join only the first position where a pair stands: one merge joins every such pair of "
+        "the word.": _first_only,
         "you apply the newest merge first: they are replayed from the oldest on.": (
             lambda word, merges: _replayed(word, merges[::-1])
         ),
@@ -237,7 +237,7 @@ Words = list[tuple[list[str], int]]
 
 
 def _best(words: Words, age: dict[str, int]) -> Pair:
-    """By brute force: every possible pair is counted at every place."""
+    """By brute force: every possible pair is counted at every position."""
     ordered = sorted(age, key=age.__getitem__)
     best: Pair = ("", "")
     most = 0
@@ -355,7 +355,7 @@ BEST = Task(
             _by_age,
             lambda words: _counts([([*pair], n) for t, n in words for pair in set(pairwise(t))]),
         ),
-        "you count a, a, a as one pair: the trainer of the chapter counts every place, so it is "
+        "you count a, a, a as one pair: the trainer of the chapter counts every position, so it is "
         "two.": _choose(_by_age, _no_overlap),
         "you count pairs across the border of two words: each word is looked at alone.": _choose(
             _by_age, _across
@@ -436,8 +436,8 @@ def _numbers(text: str, number: int, rng: random.Random) -> tuple[Ids, Numbers]:
     for _ in range(number):
         if len(ids) < 2:
             break
-        place = rng.randrange(len(ids) - 1)
-        pair = (ids[place], ids[place + 1])
+        position = rng.randrange(len(ids) - 1)
+        pair = (ids[position], ids[position + 1])
         merges.append(pair)
         out: Ids = []
         i = 0
@@ -500,11 +500,7 @@ def _bits_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[flo
 BITS = Task(
     name="bits_per_byte",
     reference=_bits,
-    visible=(
-        (4.0, 6, "strawberries"),
-        (21.4, 8, "Où est le café?"),
-        (53.7, 9, "Смотри: film!"),
-    ),
+    visible=((4.0, 6, "strawberries"), (21.4, 8, "Où est le café?"), (53.7, 9, "Смотри: film!")),
     hidden=_bits_hidden,
     mistakes={
         "you count characters: é is one character and two bytes, len(text.encode()) counts "

@@ -39,9 +39,11 @@ def _saliency(change: Callable[[Tensor, Three], Three]) -> Callable[[Tensor], Th
 def _no_index(G: Tensor, right: Three) -> Three:
     average, l1, l2 = right
     T = G.shape[-2]
-    return (average.sum(-1, keepdim=True).expand_as(average) + 0,
-            l1.sum(-1, keepdim=True).expand_as(l1) + 0,
-            l2.square().sum(-1, keepdim=True).sqrt().expand(*l2.shape[:-1], T) + 0)  # fmt: skip
+    return (
+        average.sum(-1, keepdim=True).expand_as(average) + 0,
+        l1.sum(-1, keepdim=True).expand_as(l1) + 0,
+        l2.square().sum(-1, keepdim=True).sqrt().expand(*l2.shape[:-1], T) + 0,
+    )
 
 
 def _saliencies_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
@@ -55,11 +57,7 @@ def _saliencies_hidden(rng: random.Random, generator: Generator) -> Sequence[tup
 SALIENCIES = Task(
     name="saliencies",
     reference=_saliencies,
-    visible=(
-        (torch.tensor([[3.0, -4.0]]),),
-        (_fixed(1, 5, 3),),
-        (_fixed(2, 2, 3, 4).double(),),
-    ),
+    visible=((torch.tensor([[3.0, -4.0]]),), (_fixed(1, 5, 3),), (_fixed(2, 2, 3, 4).double(),)),
     hidden=_saliencies_hidden,
     mistakes={
         "your third one is G-L1 again, as printed: G-L2 is the root of the sum of squares.": (
@@ -119,9 +117,7 @@ def _correlation(x: Tensor, y: Tensor) -> float:
     return float(torch.corrcoef(torch.stack([x.double(), y.double()]))[0, 1])
 
 
-def _by_pairs(
-    way: Callable[[int, int, int, int, int], float],
-) -> Callable[[Tensor, Tensor], float]:
+def _by_pairs(way: Callable[[int, int, int, int, int], float]) -> Callable[[Tensor, Tensor], float]:
     return lambda x, y: float(way(*_pairs(x, y)))
 
 

@@ -1,4 +1,4 @@
-"""How fast is `attnlib.bpe`, against the `tokenizers` library in the same run?
+"""How fast is `attnlib.tokenizers.BPE`, against the `tokenizers` library in the same run?
 
     python tests/benchmarks/bench_bpe.py
 
@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from attnlib.bpe import BPE
 from attnlib.data import reviews
+from attnlib.tokenizers import BPE
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:

@@ -13,13 +13,23 @@ from typing import Any
 
 import torch
 
-from attnlib.adversary import adversarial_attention
-from attnlib.classifiers import AttentionClassifier, Reading
-from attnlib.classify import Examples, examples, fit_classifier, predict, read_all, vocabulary
 from attnlib.data import reviews
-from attnlib.debate import gradients
-from attnlib.faithfulness import kendall, permutation_shift
-from attnlib.saliency import leave_one_out
+from attnlib.explain import (
+    adversarial_attention,
+    gradient_importance,
+    kendall,
+    leave_one_out,
+    permutation_shift,
+)
+from attnlib.models import AttentionClassifier, ClassifierOutput
+from attnlib.training.classification import (
+    Examples,
+    classify_all,
+    examples,
+    fit_classifier,
+    predict,
+    vocabulary,
+)
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -30,7 +40,7 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def adversaries(
-    model: AttentionClassifier, data: Examples, found: Reading, count: int
+    model: AttentionClassifier, data: Examples, found: ClassifierOutput, count: int
 ) -> tuple[float, float]:
     """Seconds per text, all at once and one at a time; the loop does the first `count` texts."""
     _, together = timed(
@@ -58,13 +68,16 @@ def main() -> None:
     train = examples(source.train, words)
     fit_classifier(model, train, options.epochs, lr=2e-3, progress=False)
     data = examples(source.test, words)
-    found = read_all(model, data)
+    found = classify_all(model, data)
     once, one = adversaries(model, data, found, options.loop)
     print(
         f"adversary, per text: all at once {1e3 * once:.1f} ms, one at a time {1e3 * one:.0f} ms, "
         f"ratio {one / once:.0f}x"
     )
-    importance, seconds = timed(lambda: gradients(model, data))
+    score = model.scorer(data.mask, detach=True)
+    importance, seconds = timed(
+        lambda: gradient_importance(score, model.embed(data.ids), data.mask)
+    )
     total = [("gradient importance", seconds)]
     left_out, seconds = timed(lambda: leave_one_out(predict(model), data.ids, data.mask).abs())
     total.append(("leave one out", seconds))

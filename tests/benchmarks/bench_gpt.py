@@ -3,12 +3,15 @@
     python tests/benchmarks/bench_gpt.py
 
 Four layers, four heads, d_model 128, vocabulary 4,096. Both sides take turns, so that a machine
-that slows down slows both. Shown are medians and their ratio.
+that slows down slows both. Shown are medians and their ratio. Then the share of the machine's peak
+that a training step reaches, where the peak is that of one large matrix product in the same run.
 """
 
 import argparse
+import time
 import warnings
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import torch
@@ -16,19 +19,19 @@ from bench_layer import Pair, compare
 from torch import Tensor, nn
 
 from attnlib.decoding import generate, greedy
-from attnlib.layouts import to_gpt2
-from attnlib.recipes import GPT
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.pretrained.conversion import from_gpt2
+from attnlib.recipes.language import GPT
 from attnlib.training import next_token_loss
-from attnlib.transformer import Transformer, TransformerConfig
 
-BATCH, LENGTH, WIDTH, VOCABULARY, NEW = 32, 128, 128, 4096, 120
+BATCH, LENGTH, WIDTH, VOCABULARY, NEW = 32, GPT["max_len"], GPT["d_model"], 4096, 120
 
 
 def both() -> tuple[Transformer, nn.Module]:
-    """Our model, and theirs with our weights."""
+    """Our model with their weights, and theirs."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    config = TransformerConfig(VOCABULARY, WIDTH, max_len=LENGTH, **GPT)
+    config = TransformerConfig(VOCABULARY, **GPT)
     ours = Transformer(config)
     theirs = GPT2LMHeadModel(
         GPT2Config(
@@ -44,7 +47,7 @@ def both() -> tuple[Transformer, nn.Module]:
             eos_token_id=None,
         )
     )
-    theirs.transformer.load_state_dict(to_gpt2(ours))
+    ours.load_state_dict(from_gpt2(theirs.transformer.state_dict(), config))
     return ours, theirs
 
 
@@ -78,6 +81,34 @@ def step_of(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
     return step
 
 
+def flops(model: Transformer) -> float:
+    """Multiplications and additions of the matrix products in one training step.
+
+    A token meets every matrix once (the tied W_E as the unembedding) and on average half of the
+    LENGTH tokens, twice. A weight costs two operations forward and twice as many backward.
+    """
+    matrices = sum(p.numel() for p in model.parameters() if p.ndim > 1) - model.W_P.numel()
+    looks = model.config.layers * WIDTH * LENGTH
+    return 6.0 * BATCH * LENGTH * (matrices + looks)
+
+
+def share_of_peak(repetitions: int, size: int = 1024) -> tuple[float, float]:
+    """The operations per second of a training step, and those of a product of two matrices."""
+    window, (ours, _) = torch.randint(VOCABULARY, (BATCH, LENGTH + 1)), both()
+    one, other = torch.randn(size, size), torch.randn(size, size)
+    works: dict[Callable[[], Any], float] = {
+        step_of(ours, lambda: next_token_loss(ours, window)): flops(ours),
+        lambda: one @ other: 2.0 * size**3,
+    }
+    speeds: list[list[float]] = [[], []]
+    for _ in range(repetitions):
+        for (work, operations), found in zip(works.items(), speeds, strict=True):
+            start = time.perf_counter()
+            work()
+            found.append(operations / (time.perf_counter() - start))
+    return median(speeds[0]), max(speeds[1])
+
+
 def decoders(sample: bool) -> Pair:
     """120 tokens after one, with cached keys and values: greedy, or sampled from a nucleus."""
     ours, theirs = (model.eval() for model in both())
@@ -108,6 +139,11 @@ def main() -> None:
     print(f"batch {BATCH} x {LENGTH}, 4 layers, 4 heads, d_model {WIDTH}, D {VOCABULARY}")
     compare("training step, float32", training_steps(torch.float32), n, "transformers")
     compare("training step, bfloat16 logits", training_steps(torch.bfloat16), n, "transformers")
+    speed, peak = share_of_peak(n)
+    print(
+        f"training step, float32, {torch.get_num_threads()} threads: {speed / 1e9:.0f} GFLOP/s, "
+        f"a matrix product {peak / 1e9:.0f}, share of the peak {speed / peak:.0%}"
+    )
     for name, sample in (("greedy", False), ("nucleus", True)):
         ratio = compare(f"{NEW} cached tokens, {name}", decoders(sample), n, "transformers")
         print(f"{'':<44} tokens/s, ours over theirs: {1 / ratio:.2f}x")

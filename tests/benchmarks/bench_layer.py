@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlib.attention import MultiHeadAttention
+from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import next_token_loss
-from attnlib.transformer import Transformer, TransformerConfig
 
 BATCH, LENGTH, WIDTH, HEADS, HIDDEN, VOCABULARY = 32, 128, 128, 4, 512, 4096
 Pair = tuple[Callable[[], Any], Callable[[], Any]]
@@ -54,9 +54,14 @@ def attention_layers(need_weights: bool) -> Pair:
     @torch.no_grad()
     def run_theirs() -> Tensor:
         return theirs(
-            x, x, x, attn_mask=forbidden, is_causal=not need_weights,
-            need_weights=need_weights, average_attn_weights=False,
-        )[0]  # fmt: skip
+            x,
+            x,
+            x,
+            attn_mask=forbidden,
+            is_causal=not need_weights,
+            need_weights=need_weights,
+            average_attn_weights=False,
+        )[0]
 
     torch.testing.assert_close(run_ours(), run_theirs(), atol=1e-4, rtol=1e-4)
     return run_ours, run_theirs

@@ -1,8 +1,10 @@
 """Runs every benchmark beside this file, one after the other: `make bench [ARGS="bpe view"]`.
 
-Each prints ratios against a reference measured in the same run; none is part of the tests.
+Each prints ratios against a reference measured in the same run; none is part of the tests. Both
+sides compute on one thread, as the course does; OMP_NUM_THREADS=2 make bench gives them two.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ def main(names: Sequence[str]) -> int:
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 1
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     failed = 0
     for name in names or known:
         print(f"\n{name}", flush=True)

@@ -189,10 +189,10 @@ ATTACKS: dict[str, Attack] = {
         "    setattr(c, f, lambda *a, **k: None)",
     ),
     "check replaced": Attack(
-        "replaces check", first="def check(task, answer):\n    print('passed')", honest=LOST,
+        "replaces check", first="def check(task, answer):\n    print('passed')", honest=LOST
     ),
     "check replaced by the answer cell": Attack(
-        "replaces check", answer=WRONG + "\n\ncheck = lambda *a: print('3')", honest=LOST,
+        "replaces check", answer=WRONG + "\n\ncheck = lambda *a: print('3')", honest=LOST
     ),
     "module replaced": Attack(
         "modules",
@@ -202,7 +202,9 @@ ATTACKS: dict[str, Attack] = {
         honest=LOST,
     ),
     "json replaced": Attack(
-        "the kernel sent what is no message", honest="crashed", target="crashed",
+        "the kernel sent what is no message",
+        honest="crashed",
+        target="crashed",
         first="import json\njson.dumps = lambda *a, **k: '{\"points\": 3}'",
     ),
     "exceptions hidden": Attack(
@@ -254,7 +256,7 @@ ATTACKS: dict[str, Attack] = {
         honest=LOST,
     ),
     "a bundle that is none": Attack(
-        "forged", first="import attnlib.check as c\nc.ask = lambda *a: {'points': 3}", honest=LOST,
+        "forged", first="import attnlib.check as c\nc.ask = lambda *a: {'points': 3}", honest=LOST
     ),
     "a bundle as deep as it goes": Attack(
         "no answer",
@@ -264,8 +266,10 @@ ATTACKS: dict[str, Attack] = {
     ),
     "a message of the student's own": Attack(
         "answers were shown",
-        answer=KERNEL + "\ndef attend(q, k, v):\n    "
-        + SEND.strip().replace("\n", "\n    ") + "\n    return v, q",
+        answer=KERNEL
+        + "\ndef attend(q, k, v):\n    "
+        + SEND.strip().replace("\n", "\n    ")
+        + "\n    return v, q",
     ),
     "a verdict of the student's own": Attack(
         "get_ipython",
@@ -273,7 +277,8 @@ ATTACKS: dict[str, Attack] = {
         honest=LOST,
     ),
     "a thread that shows more": Attack(
-        "imports threading", honest=UNSURE,
+        "imports threading",
+        honest=UNSURE,
         first="import threading, time\nfrom IPython.display import display\ndef later():\n"
         f"    for _ in range(50):\n        time.sleep(0.02)\n        display({BUNDLE}, raw=True)\n"
         "threading.Thread(target=later, daemon=True).start()",
@@ -319,14 +324,16 @@ ATTACKS: dict[str, Attack] = {
     "the pipe to the outside": Attack(
         "imports os",
         first="import os, glob\n"
-        "line = '{\"cell\": 4, \"outputs\": []}\\n{\"end\": \"finished\"}\\n'\n"
+        'line = \'{"cell": 4, "outputs": []}\\n{"end": "finished"}\\n\'\n'
         "for path in glob.glob('/proc/[0-9]*/fd/*'):\n    try:\n"
         "        with open(path, 'w') as file:\n            file.write(line)\n"
         "    except OSError:\n        pass",
     ),
     "client killed": Attack(
-        "ended from inside", answer="import os\nos.kill(os.getppid(), 9)\n" + WRONG,
-        honest="crashed", target="crashed",
+        "ended from inside",
+        answer="import os\nos.kill(os.getppid(), 9)\n" + WRONG,
+        honest="crashed",
+        target="crashed",
     ),
     "start-up files": Attack(
         "imports subprocess",
@@ -411,8 +418,7 @@ ATTACKS: dict[str, Attack] = {
         target=MANUAL,
     ),
     "the course's own": Attack(
-        "imports attnlib.attention",
-        answer="from attnlib.attention import attention as attend",
+        "imports attnlib.attention", answer="from attnlib.attention import attention as attend"
     ),
     "right only while it is graded": Attack(
         "imports os",
@@ -423,34 +429,40 @@ ATTACKS: dict[str, Attack] = {
     ),
     # strange answers
     "a pickle that acts": Attack(
-        "returned", honest=MANUAL,
+        "returned",
+        honest=MANUAL,
         answer="import pickle\n\nclass Bomb:\n    def __reduce__(self):\n"
         "        return (open, ('/tmp/attnlib-attack', 'w'))\n\ndef attend(q, k, v):\n"
         "    return pickle.loads(pickle.dumps(1)), Bomb()",
     ),
     "NaN": Attack(
-        "expected", honest=GRADED,
+        "expected",
+        honest=GRADED,
         answer="def attend(q, k, v):\n"
         "    out = torch.full((*q.shape[:-1], v.shape[-1]), torch.nan)\n"
         "    return out.to(q), torch.full((*q.shape[:-1], k.shape[-2]), torch.nan).to(q)",
     ),
     "a huge answer": Attack(
-        "values are too many", honest=GRADED,
+        "values are too many",
+        honest=GRADED,
         answer="def attend(q, k, v):\n    return torch.zeros(1).expand(10**9), torch.zeros(2)",
     ),
     "a large answer": Attack(
-        "output above", honest="crashed",
+        "output above",
+        honest="crashed",
         answer="def attend(q, k, v):\n    return torch.zeros(10**5), torch.rand(10**5)",
         target="crashed",
     ),
     "a tensor that lies": Attack(
-        "", honest=GRADED,
+        "",
+        honest=GRADED,
         answer="class Liar(torch.Tensor):\n    def tolist(self):\n        return [0.0]\n"
         "    def reshape(self, *shape):\n        return self\n\n"
         "def attend(q, k, v):\n    return v.as_subclass(Liar), q.as_subclass(Liar)",
     ),
     "an answer equal to everything": Attack(
-        "returned", honest=GRADED,
+        "returned",
+        honest=GRADED,
         answer="class Same:\n    def __eq__(self, other):\n        return True\n"
         "    def __class__(self):\n        return tuple\n\n"
         "def attend(q, k, v):\n    return Same()",
@@ -458,7 +470,7 @@ ATTACKS: dict[str, Attack] = {
     "an integer with a billion digits": Attack(
         "", honest=GRADED, answer="def attend(q, k, v):\n    return 1 << 10**5, 7"
     ),
-}  # fmt: skip
+}
 
 
 def described(report: dict[str, Any]) -> str:

@@ -10,16 +10,13 @@ Each `wrong_answers/NN_name.py` holds
 import contextlib
 import io
 import json
-import linecache
-import math
 import runpy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
-import numpy as np
-import torch
+from cells import run
 
 from attnlib import check as checking
 from grading.judge import hidden_file
@@ -64,15 +61,6 @@ def solved(name: str) -> dict[str, str]:
     """The source of each task's answer cell in the solutions notebook."""
     ids = {c.metadata.get("nbgrader", {}).get("grade_id"): c.source for c in solution_cells(name)}
     return {task: ids[f"{task}_answer"] for task in exercise(name)}
-
-
-def run(source: str) -> dict[str, Any]:
-    """Execute an answer as a notebook would, in a fresh namespace."""
-    file = f"<cell {hash(source)}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    space = {"__name__": "__main__", "torch": torch, "math": math, "np": np, "numpy": np}
-    exec(compile(source, file, "exec"), space)
-    return space
 
 
 def answered(task: str, source: str, monkeypatch: Any) -> list[dict[str, Any]]:

@@ -97,9 +97,11 @@ def good_students() -> list[Student]:
     """Solutions under many names, answers written differently, and such as miss one task."""
     answers = bank(NAME)
     names = (
-        "{id}_" + NAME + ".ipynb", "{id}/" + NAME + ".ipynb", "{id} - 04 Self Attention (2).ipynb",
+        "{id}_" + NAME + ".ipynb",
+        "{id}/" + NAME + ".ipynb",
+        "{id} - 04 Self Attention (2).ipynb",
         "{id}/Untitled1.ipynb",
-    )  # fmt: skip
+    )
     right = [Student(file(solved(NAME), name), FULL) for name in names]
     for i in range(2):
         work = {f"{task}_answer": answers.right[task][i] for task in answers.right}
@@ -112,9 +114,12 @@ def good_students() -> list[Student]:
         Student(twice, FULL),  # the later one counts
         Student(file(answered(NAME, {}))),  # nothing written
         Student(file(answered(NAME, {"word_map_answer": SOLVED})), {"word_map": (3.0, GRADED)}),
-        Student(file(attempt(attend="def attend(q, k, v)\n    return")),
-                FULL | {"attend": (0.0, GRADED)}, "NameError"),
-    ]  # fmt: skip
+        Student(
+            file(attempt(attend="def attend(q, k, v)\n    return")),
+            FULL | {"attend": (0.0, GRADED)},
+            "NameError",
+        ),
+    ]
     return right
 
 
@@ -127,12 +132,19 @@ def terrible_students() -> list[Student]:
         broken("    os._exit(3)", CRASHED, "(status 3) in cell 5"),
         broken("    os.kill(os.getpid(), 11)", CRASHED, "(signal 11) in cell 5"),
         broken("    x = [b'x' * 2**24 for _ in range(200)]", CRASHED, "memory above 0.781 GB"),
-        broken("    while True:\n        try:\n            os.fork()\n        except OSError:\n"
-               "            pass", CRASHED, "killed: "),
+        broken(
+            "    while True:\n        try:\n            os.fork()\n        except OSError:\n"
+            "            pass",
+            CRASHED,
+            "killed: ",
+        ),
         broken("    for _ in range(10**6):\n        print('x' * 1000)", CRASHED, "above"),
         broken("    os.kill(os.getppid(), 9)", CRASHED, "ended from inside"),
-        broken(forever + "        except KeyboardInterrupt:\n            pass", LATE,
-               "timed out after 12 s in cell 5"),
+        broken(
+            forever + "        except KeyboardInterrupt:\n            pass",
+            LATE,
+            "timed out after 12 s in cell 5",
+        ),
         Student(file(loop), late, "timed out after 12 s in cell 5"),
         Student(file(own_cell("import os\nos._exit(0)")), every(MANUAL)),
         Student(file(own_cell("while True:\n    pass")), FULL),
@@ -141,15 +153,20 @@ def terrible_students() -> list[Student]:
         Student(file(b'{"cells": [1, 2]}'), every(CRASHED), "not a notebook"),
         Student(file(nbformat.v4.new_notebook())),
         Student({}, every(ABSENT), "nothing was handed in"),
-    ]  # fmt: skip
+    ]
 
 
 def cheats() -> list[Student]:
     """Some of the attacks; all of them are in test_attacks.py."""
     names = (
-        "check cell edited", "check cell deleted", "points raised", "the library's own",
-        "numpy allclose replaced", "a bundle for every call", "files written",
-    )  # fmt: skip
+        "check cell edited",
+        "check cell deleted",
+        "points raised",
+        "the library's own",
+        "numpy allclose replaced",
+        "a bundle for every call",
+        "files written",
+    )
     return [
         Student(
             file(submission(ATTACKS[name], notebook("exercises", NAME))),

@@ -121,9 +121,21 @@ def test_what_is_in_a_notebook_counts_more_than_its_name() -> None:
 
 @pytest.mark.parametrize(
     "notebook",
-    [3, [], {"cells": 3}, {"cells": [3, {"metadata": 3}, {"metadata": {"nbgrader": 3}},
-     {"metadata": {"nbgrader": {"grade_id": ["x"]}}}]}, None],
-)  # fmt: skip
+    [
+        3,
+        [],
+        {"cells": 3},
+        {
+            "cells": [
+                3,
+                {"metadata": 3},
+                {"metadata": {"nbgrader": 3}},
+                {"metadata": {"nbgrader": {"grade_id": ["x"]}}},
+            ]
+        },
+        None,
+    ],
+)
 def test_a_strange_notebook_is_recognised_by_its_name_at_most(notebook: Any) -> None:
     assert which_exercise("04_self_attention.ipynb", notebook) == NAME
     assert which_exercise("x.ipynb", notebook) is None
@@ -131,10 +143,17 @@ def test_a_strange_notebook_is_recognised_by_its_name_at_most(notebook: Any) -> 
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"", "empty"), (b" \n", "empty"), (b"{", "no JSON"), (b"\xff\xfe", "no JSON"),
-     (b"[]", "no cells"), (b"{}", "no cells"), (b'{"cells": 3}', "no cells"),
-     (b"[" * 100_000, "no JSON")],
-)  # fmt: skip
+    [
+        (b"", "empty"),
+        (b" \n", "empty"),
+        (b"{", "no JSON"),
+        (b"\xff\xfe", "no JSON"),
+        (b"[]", "no cells"),
+        (b"{}", "no cells"),
+        (b'{"cells": 3}', "no cells"),
+        (b"[" * 100_000, "no JSON"),
+    ],
+)
 def test_what_is_no_notebook_is_told(content: bytes, told: str) -> None:
     assert told in read_notebook(content)[1]
 
@@ -171,9 +190,16 @@ def test_a_path_may_name_nobody() -> None:
 
 @pytest.mark.parametrize(
     ("name", "made"),
-    [("Jürgen Weiß", "jurgen_weiss"), ("José Ñandú-Łoś", "jose_nandu_los"), ("ALICE", "alice"),
-     ("../../etc", "etc"), ("a/b", "a_b"), ("李雷", ""), ("=1+1", "1_1")],
-)  # fmt: skip
+    [
+        ("Jürgen Weiß", "jurgen_weiss"),
+        ("José Ñandú-Łoś", "jose_nandu_los"),
+        ("ALICE", "alice"),
+        ("../../etc", "etc"),
+        ("a/b", "a_b"),
+        ("李雷", ""),
+        ("=1+1", "1_1"),
+    ],
+)
 def test_an_id_is_a_plain_word(name: str, made: str) -> None:
     assert student_id(name) == made
 
@@ -190,13 +216,25 @@ ROSTER = [
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("ada01", "ada01"), ("ADA01", "ada01"), ("Lovelace, Ada", "ada01"),
-        ("ada lovelace 7", "ada01"), ("my work ada01", "ada01"), ("Juergen Weiss", None),
+        ("ada01", "ada01"),
+        ("ADA01", "ada01"),
+        ("Lovelace, Ada", "ada01"),
+        ("ada lovelace 7", "ada01"),
+        ("my work ada01", "ada01"),
+        ("Juergen Weiss", None),
         ("jurgen weiss", "s2"),
-        ("Weiß Jürgen", "s2"), ("S2", "s2"), ("s21", "s21"), ("s2 1", "s2"), ("Weiß", None),
-        ("", None), ("ann", "ann"), ("ada", None), ("ann lee", None), ("李雷", None),
+        ("Weiß Jürgen", "s2"),
+        ("S2", "s2"),
+        ("s21", "s21"),
+        ("s2 1", "s2"),
+        ("Weiß", None),
+        ("", None),
+        ("ann", "ann"),
+        ("ada", None),
+        ("ann lee", None),
+        ("李雷", None),
     ],
-)  # fmt: skip
+)
 def test_a_name_means_one_student_of_the_roster_or_none(text: str, found: str | None) -> None:
     student, why = on_roster([text], ROSTER)
     assert (student.id if student else None) == found
@@ -258,8 +296,9 @@ def test_a_zip_with_zips_in_it(tmp_path: Path, places: Places) -> None:
     )
     rows = collect(source, places)
     assert {(row.student, row.status) for row in rows} == {
-        ("jurgen_weiss", "collected"), ("bob_b", "collected"),
-    }  # fmt: skip
+        ("jurgen_weiss", "collected"),
+        ("bob_b", "collected"),
+    }
     assert submitted(places, "bob_b") == work("b")
     local = datetime(2026, 11, 30, 13, 0, 0).astimezone(UTC)
     assert rows[0].time == local
@@ -355,8 +394,11 @@ def test_a_roster_decides_and_who_is_missing_is_told(tmp_path: Path, places: Pla
     )
     rows = collect(source, places)
     assert [(r.student, r.status) for r in rows] == [
-        ("", "not recognised"), ("ada01", "collected"), ("s2", "collected"), ("s3", "missing"),
-    ]  # fmt: skip
+        ("", "not recognised"),
+        ("ada01", "collected"),
+        ("s2", "collected"),
+        ("s3", "missing"),
+    ]
     assert "nobody on the roster is called 'mallory'" in rows[0].reason
     assert rows[3].reason == "nothing from Zoë"
     assert work("m") in kept(places), "nothing is lost"
@@ -365,9 +407,13 @@ def test_a_roster_decides_and_who_is_missing_is_told(tmp_path: Path, places: Pla
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("id,name\n../x,A\n", "'../x' is no id"), ("id,name\na,A\nA,B\n", "stand there twice"),
-     ("name\nA\n", "the columns are id and name"), ("id,name\n,A\n", "'' is no id")],
-)  # fmt: skip
+    [
+        ("id,name\n../x,A\n", "'../x' is no id"),
+        ("id,name\na,A\nA,B\n", "stand there twice"),
+        ("name\nA\n", "the columns are id and name"),
+        ("id,name\n,A\n", "'' is no id"),
+    ],
+)
 def test_a_bad_roster_is_told(tmp_path: Path, places: Places, text: str, told: str) -> None:
     roster(places, text)
     (tmp_path / "in").mkdir()
@@ -498,8 +544,9 @@ def test_links_in_a_folder_are_not_followed(tmp_path: Path, places: Places) -> N
     (folder / "cy").symlink_to(tmp_path)
     rows = collect(folder, places)
     assert {(row.path, row.status) for row in rows} == {
-        ("bob_04_self_attention.ipynb", "refused"), ("cy", "refused"),
-    }  # fmt: skip
+        ("bob_04_self_attention.ipynb", "refused"),
+        ("cy", "refused"),
+    }
     assert not places.submitted.exists()
 
 
@@ -549,11 +596,25 @@ def test_the_table_and_the_csv_tell_the_same(
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@x", "'@x"), ("\t=1", "'=1"),
-     ("\u00a0=1", "'=1"), ("\ufeff=1", "'\ufeff=1"), ("a\nb", "a b"), ("", ""), (None, ""),
-     (-1.5, "-1.5"), (2.0, "2"), ("a=b", "a=b"), ("|x", "'|x"), ("\uff1d1", "'\uff1d1"),
-     ("\r\n+x", "'+x")],
-)  # fmt: skip
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@x", "'@x"),
+        ("\t=1", "'=1"),
+        ("\u00a0=1", "'=1"),
+        ("\ufeff=1", "'\ufeff=1"),
+        ("a\nb", "a b"),
+        ("", ""),
+        (None, ""),
+        (-1.5, "-1.5"),
+        (2.0, "2"),
+        ("a=b", "a=b"),
+        ("|x", "'|x"),
+        ("\uff1d1", "'\uff1d1"),
+        ("\r\n+x", "'+x"),
+    ],
+)
 def test_nothing_that_a_spreadsheet_would_run_is_written(value: Any, written: str) -> None:
     assert tables.harmless(value) == written
 
@@ -573,9 +634,16 @@ def report(places: Places, student: str, tasks: dict[str, Any], **about: Any) ->
 
     digest = fingerprint(places.submitted / student / NAME / f"{NAME}.ipynb")
     whole = {
-        "exercise": NAME, "student": student, "submission": digest, "seed": "x",
-        "status": "graded", "reason": "", "seconds": 1.0, "notes": [], "tasks": tasks,
-    }  # fmt: skip
+        "exercise": NAME,
+        "student": student,
+        "submission": digest,
+        "seed": "x",
+        "status": "graded",
+        "reason": "",
+        "seconds": 1.0,
+        "notes": [],
+        "tasks": tasks,
+    }
     put(places.autograded / student / NAME, {"report.json": json.dumps(whole | about).encode()})
 
 
@@ -607,8 +675,14 @@ def test_marks_join_roster_reports_and_submissions(tmp_path: Path, places: Place
     path = write_marks(places)
     rows = rows_of(path)
     assert list(rows[0]) == [
-        "student", "exercise", "task", "points", "max_points", "status", "reason",
-    ]  # fmt: skip
+        "student",
+        "exercise",
+        "task",
+        "points",
+        "max_points",
+        "status",
+        "reason",
+    ]
     assert len(rows) == len(found)
     assert [r["reason"] for r in rows if r["task"] == "explain" and r["student"] == "ann"] == [
         "'=x"

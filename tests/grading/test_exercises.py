@@ -13,7 +13,8 @@ import pytest
 from bank import ROOT, solution_cells, solutions
 from nbclient import NotebookClient
 
-from attnlib.values import decode, difference, encode
+from attnlib.check.comparison import difference
+from attnlib.check.protocol import from_json, to_json
 from grading import build
 from grading.__main__ import main
 from grading.build import agree, checks, course_files, for_students, names
@@ -40,9 +41,13 @@ def released(name: str) -> Any:
 def execute(notebook: Any, folder: Path, stop: bool = True) -> Any:
     """Run a notebook from top to bottom, in a folder."""
     NotebookClient(
-        notebook, timeout=60, kernel_name="python3", allow_errors=not stop, record_timing=False,
+        notebook,
+        timeout=60,
+        kernel_name="python3",
+        allow_errors=not stop,
+        record_timing=False,
         resources={"metadata": {"path": str(folder)}},
-    ).execute()  # fmt: skip
+    ).execute()
     return notebook
 
 
@@ -70,8 +75,10 @@ def test_the_exercise_is_what_its_solution_makes(name: str, tmp_path: Path) -> N
         else:
             assert here.read_bytes() == made.read_bytes(), stale
     assert {p.name for p in (EXERCISE / name).iterdir()} <= {
-        f"{name}.ipynb", "checks.json", ".ipynb_checkpoints",
-    }  # fmt: skip
+        f"{name}.ipynb",
+        "checks.json",
+        ".ipynb_checkpoints",
+    }
     before = {p: p.read_bytes() for p in (tmp_path / name).iterdir()}
     assert build.build(name, tmp_path) == [], "built twice, it is another"
     assert {p: p.read_bytes() for p in (tmp_path / name).iterdir()} == before
@@ -87,11 +94,11 @@ def test_the_visible_cases_are_those_of_the_tasks(name: str) -> None:
         cases = told[task.name]["cases"]
         assert len(cases) == len(task.visible)
         for args, one in zip(task.visible, cases, strict=True):
-            given = decode(one["args"])
+            given = from_json(one["args"])
             assert difference(copied(args), given, 1e-5) is None
             if task.accepts is None:
                 right = copied(task.reference(*given))
-                assert difference(right, decode(one["expected"]), task.tolerance / 10) is None
+                assert difference(right, from_json(one["expected"]), task.tolerance / 10) is None
             else:
                 assert set(one) == {"args"}, "a task with many answers tells none"
     assert len(text) < 200_000
@@ -110,9 +117,13 @@ def test_rounding_is_no_change_and_a_change_is_no_rounding(tmp_path: Path) -> No
     one = {"a": [1.0, {"b": 0.333333}], "c": 3}
     assert agree(one, {"a": [1.000001, {"b": 0.333334}], "c": 3})
     for other in (
-        {"a": [1.001, {"b": 0.333333}], "c": 3}, {"a": [1.0, {"b": 0.333333}], "c": 4},
-        {"a": [1.0], "c": 3}, {"c": 3, "a": [1.0, {"b": 0.333333}]}, {"a": 1}, [],
-    ):  # fmt: skip
+        {"a": [1.001, {"b": 0.333333}], "c": 3},
+        {"a": [1.0, {"b": 0.333333}], "c": 4},
+        {"a": [1.0], "c": 3},
+        {"c": 3, "a": [1.0, {"b": 0.333333}]},
+        {"a": 1},
+        [],
+    ):
         assert not agree(one, other), other
     assert build.rounded({"x": [0.12345678, 1, True, "0.12345678"]}, 6) == {
         "x": [0.123457, 1, True, "0.12345678"]
@@ -264,8 +275,8 @@ def test_no_hidden_case_is_a_visible_one(name: str) -> None:
     from grading.judge import hidden_inputs
 
     for task, inputs in hidden_inputs(name, "course").items():
-        visible = [encode(args) for args in exercise(name)[task].visible]
-        new = [args for args in inputs if encode(args) not in visible]
+        visible = [to_json(args) for args in exercise(name)[task].visible]
+        new = [args for args in inputs if to_json(args) not in visible]
         assert len(new) >= 3, f"{task}: hidden cases repeat the visible ones"
 
 
@@ -289,7 +300,7 @@ def test_the_students_copy_is_complete(copy: Path) -> None:
     for name in names():
         assert {f"exercises/{name}/{name}.ipynb", f"exercises/{name}/checks.json"} <= there
         assert f"chapters/{name}.ipynb" in there
-    assert {"README.md", "Makefile", "course.py", "attnlib/check.py"} <= there
+    assert {"README.md", "Makefile", "course.py", "attnlib/check/__init__.py"} <= there
 
 
 def test_nothing_secret_is_in_the_students_copy(copy: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlib.check import MIME, ask
-from attnlib.values import decode, encode
+from attnlib.check import MIME
+from attnlib.check.protocol import ask, from_json, to_json
 from grading import judge
 from grading.judge import (
     bundles,
@@ -53,10 +53,13 @@ TASKS = {
     ),
     "halve": Task("halve", lambda x: x / 2, ((torch.ones(2),),), hidden),
     "even": Task(
-        "even", lambda x: 2, ((1,), (2,)), lambda choose, generator: [(3,), (4,)],
+        "even",
+        lambda x: 2,
+        ((1,), (2,)),
+        lambda choose, generator: [(3,), (4,)],
         accepts=lambda args, answer: None if answer == 2 * args[0] else "not twice as much",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)
@@ -83,9 +86,9 @@ def outputs(task: str, function: Any, seed: str = "s") -> list[dict[str, Any]]:
 
 def test_inputs_are_drawn_from_the_seed() -> None:
     first, again, other = (draw(TASKS["double"], seed) for seed in ("a", "a", "b"))
-    assert encode(first) == encode(again)
-    assert encode(first) != encode(other)
-    assert encode(draw(TASKS["halve"], "a")) != encode(first), "each task has its own"
+    assert to_json(first) == to_json(again)
+    assert to_json(first) != to_json(other)
+    assert to_json(draw(TASKS["halve"], "a")) != to_json(first), "each task has its own"
 
 
 def test_inputs_are_fresh_copies() -> None:
@@ -97,9 +100,9 @@ def test_inputs_are_fresh_copies() -> None:
 def test_the_hidden_file_holds_inputs_and_nothing_else() -> None:
     told = json.loads(hidden_file("x", "s"))
     assert list(told) == list(TASKS)
-    assert decode(told["even"][0]) == (3,)
+    assert from_json(told["even"][0]) == (3,)
     for given, data in zip(hidden_inputs("x", "s")["double"], told["double"], strict=True):
-        assert torch.equal(decode(data)[0], given[0])
+        assert torch.equal(from_json(data)[0], given[0])
     text = json.dumps(told)
     assert "You" not in text
     assert "expected" not in text
@@ -182,12 +185,14 @@ def test_a_function_that_fails_late_is_wrong() -> None:
         ([], "no answer: the cell did not run to its end"),
         ([{"output_type": "stream", "text": "Passed"}], "no answer: the cell did not run"),
         ([{"output_type": "error", "ename": "NotImplementedError", "evalue": ""}], "not written"),
-        ([{"output_type": "error", "ename": "NameError", "evalue": "name 'f'"}],
-         "the check cell ended with NameError: name 'f'"),
+        (
+            [{"output_type": "error", "ename": "NameError", "evalue": "name 'f'"}],
+            "the check cell ended with NameError: name 'f'",
+        ),
         ([{"output_type": "execute_result", "data": {"text/plain": "5"}}], "no answer"),
         (["no output", {"data": 3}, {}], "no answer"),
     ],
-)  # fmt: skip
+)
 def test_no_answer_is_told_why(found: Any, told: str) -> None:
     one = verdict("x", "double", found, "s")
     assert not one.right

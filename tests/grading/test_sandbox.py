@@ -24,9 +24,15 @@ needs_sandbox = pytest.mark.skipif(
     not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
 )
 SMALL = Limits(
-    cell_seconds=8, total_seconds=90, memory=900 << 20, output=1 << 20, disk=32 << 20,
-    file=8 << 20, processes=24, threads=150,
-)  # fmt: skip
+    cell_seconds=8,
+    total_seconds=90,
+    memory=900 << 20,
+    output=1 << 20,
+    disk=32 << 20,
+    file=8 << 20,
+    processes=24,
+    threads=150,
+)
 HIDDEN = '{"double": [[1], [2]]}'
 SHOW = "print('later')"
 
@@ -65,7 +71,7 @@ client = os.getppid()
 seen = {
     "torch": float((torch.ones(64, 64) @ torch.ones(64, 64)).sum()),
     "course": [path for path in COURSE if os.path.exists(path)],
-    "attnlib": sorted(os.listdir(os.path.dirname(attnlib.check.__file__))),
+    "attnlib": sorted(os.listdir(os.path.dirname(attnlib.__file__))),
     "job": sorted(os.listdir("/job")),
     "library": attempt(lambda: __import__("attnlib.attention")),
     "interfaces": [name for _, name in socket.if_nameindex()],
@@ -142,12 +148,16 @@ CASES = {
     ],
     "exit": ["print('before')", "import os\nos._exit(3)", SHOW],
     "memory": ["kept = [b'x' * (10 << 20) for _ in range(300)]", SHOW],
-    "fork bomb": ["import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n"
-                  "        pass", SHOW],
-    "processes": ["import subprocess\nfor _ in range(30):\n"
-                  "    subprocess.Popen(['sleep', '60'])\n__import__('time').sleep(60)", SHOW],
-    "output": ["for _ in range(300):\n    print('x' * 10_000)\n"
-               "__import__('time').sleep(30)", SHOW],
+    "fork bomb": [
+        "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass",
+        SHOW,
+    ],
+    "processes": [
+        "import subprocess\nfor _ in range(30):\n"
+        "    subprocess.Popen(['sleep', '60'])\n__import__('time').sleep(60)",
+        SHOW,
+    ],
+    "output": ["for _ in range(300):\n    print('x' * 10_000)\n__import__('time').sleep(30)", SHOW],
     "gigabyte": ["for _ in range(100_000):\n    print('x' * 10_000)", SHOW],
     "one line": ["print('x' * 10**9)", SHOW],
     "client": ["print('before')", "import os, time\nos.kill(os.getppid(), 9)\ntime.sleep(9)", SHOW],
@@ -157,10 +167,10 @@ CASES = {
         "from IPython.display import HTML, Image, display\n"
         "display(HTML('<script>alert(1)</script>'))\n"
         "display({'image/png': 'aGVsbG8=', 'text/html': '<b>'}, raw=True)\n"
-        "display({'image/png': '\"><script>'}, raw=True)\n40 + 2",
+        "display({'image/png': '\"><script>'}, raw=True)\n40 + 2"
     ],
     "magic": ["!echo shell", "input()", "%%bash\necho cell"],
-}  # fmt: skip
+}
 
 
 def notebook(*sources: str) -> nbformat.NotebookNode:
@@ -176,14 +186,27 @@ def text(done: Run) -> str:
 @pytest.fixture(scope="module")
 def runs() -> dict[str, "Future[Run]"]:
     """Every case under way, two at a time; a test waits for its own."""
-    course = [str(ROOT / name) for name in ("solutions", "grading", "exercises", "attnlib",
-                                            "tests", ".git", "grading/gradebook.db")]  # fmt: skip
+    course = [
+        str(ROOT / name)
+        for name in (
+            "solutions",
+            "grading",
+            "exercises",
+            "attnlib",
+            "tests",
+            ".git",
+            "grading/gradebook.db",
+        )
+    ]
     secrets = [*course, str(Path.home() / ".ssh"), "/etc/passwd", "/home", "/var"]
     pool = ThreadPoolExecutor(2)
     with pytest.MonkeyPatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as server:
         patch.setenv("ATTNLIB_SEED", "secret")
-        look = [f"COURSE, PORT = {secrets!r}, {server.getsockname()[1]}", LOOK,
-                "print(json.dumps(seen))"]  # fmt: skip
+        look = [
+            f"COURSE, PORT = {secrets!r}, {server.getsockname()[1]}",
+            LOOK,
+            "print(json.dumps(seen))",
+        ]
         limits = {"stopped": Limits(total_seconds=15), "look": SMALL}
         found = {
             name: pool.submit(run, notebook(*cells), HIDDEN, limits.get(name, SMALL))
@@ -211,7 +234,7 @@ def test_torch_works(seen: dict) -> None:
 @needs_sandbox
 def test_nothing_of_the_course_is_there(seen: dict) -> None:
     assert seen["course"] == []
-    assert seen["attnlib"] == ["__init__.py", "check.py", "values.py"]
+    assert seen["attnlib"] == ["__init__.py", "check"]
     assert seen["job"] == ["attnlib", "hidden.json", "inside.py", "job.json"]
     assert seen["library"] == "ModuleNotFoundError"
     assert seen["hidden"] == HIDDEN
@@ -249,9 +272,12 @@ def test_no_rights_and_no_way_back_to_root(seen: dict) -> None:
 @needs_sandbox
 def test_the_limits_are_on_the_kernel_for_good(seen: dict) -> None:
     expected = {
-        "RLIMIT_AS": SMALL.address_space, "RLIMIT_FSIZE": SMALL.file, "RLIMIT_CORE": 0,
-        "RLIMIT_NOFILE": 256, "RLIMIT_NPROC": SMALL.threads,
-    }  # fmt: skip
+        "RLIMIT_AS": SMALL.address_space,
+        "RLIMIT_FSIZE": SMALL.file,
+        "RLIMIT_CORE": 0,
+        "RLIMIT_NOFILE": 256,
+        "RLIMIT_NPROC": SMALL.threads,
+    }
     assert seen["limits"] == {name: [value, value] for name, value in expected.items()}
 
 
@@ -387,20 +413,63 @@ def test_an_ordinary_user_can_grade_too() -> None:
         "shown = [o.get('text', str(o)) for cell in done.notebook.cells for o in cell.outputs]\n"
         "print(os.getuid(), done.status, *shown)"
     )
-    python = [part for folder in sandbox.bound() if folder.is_relative_to("/root")
-              for part in ("--perms", "0755", "--dir", str(folder.parent),
-                           "--ro-bind", str(folder), str(folder))]  # fmt: skip
-    parents = [part for folder in sandbox.bound() if folder.is_relative_to("/root")
-               for parent in reversed(folder.parents[:-2])
-               for part in ("--perms", "0755", "--dir", str(parent))]  # fmt: skip
+    python = [
+        part
+        for folder in sandbox.bound()
+        if folder.is_relative_to("/root")
+        for part in (
+            "--perms",
+            "0755",
+            "--dir",
+            str(folder.parent),
+            "--ro-bind",
+            str(folder),
+            str(folder),
+        )
+    ]
+    parents = [
+        part
+        for folder in sandbox.bound()
+        if folder.is_relative_to("/root")
+        for parent in reversed(folder.parents[:-2])
+        for part in ("--perms", "0755", "--dir", str(parent))
+    ]
     done = subprocess.run(
-        ["bwrap", "--dev-bind", "/", "/", "--tmpfs", "/root", "--chmod", "0755", "/root", *parents,
-         *python, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID",
-         "setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups",
-         sys.executable, "-B", "-c", code],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        [
+            "bwrap",
+            "--dev-bind",
+            "/",
+            "/",
+            "--tmpfs",
+            "/root",
+            "--chmod",
+            "0755",
+            "/root",
+            *parents,
+            *python,
+            "--cap-drop",
+            "ALL",
+            "--cap-add",
+            "CAP_SETUID",
+            "--cap-add",
+            "CAP_SETGID",
+            "setpriv",
+            "--reuid",
+            "1000",
+            "--regid",
+            "1000",
+            "--clear-groups",
+            sys.executable,
+            "-B",
+            "-c",
+            code,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "HOME": "/tmp"},
-    )  # fmt: skip
+    )
     if not REQUIRED and "bubblewrap does not work" in done.stderr:
         pytest.skip("an ordinary user may not make namespaces here")
     assert done.stdout.startswith("1000 finished {"), done.stdout + done.stderr

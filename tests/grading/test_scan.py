@@ -41,18 +41,28 @@ FUSED = "scaled_dot_product_attention"
         [f"from torch.nn.functional import {FUSED} as attend"],
         [f"from torch.nn.functional import {FUSED} as f", "def attend(*a):\n    return f(*a)"],
         [f"f = getattr(torch.nn.functional, '{FUSED}')", "def attend(*a):\n    return f(*a)"],
-        [f"def g(*a):\n    return torch.nn.functional.{FUSED}(*a)", "h = g",
-         "def attend(*a):\n    return h(*a)"],
-        ["tools = []", f"tools.append(torch.nn.functional.{FUSED})",
-         "def attend(*a):\n    return tools[0](*a)"],
+        [
+            f"def g(*a):\n    return torch.nn.functional.{FUSED}(*a)",
+            "h = g",
+            "def attend(*a):\n    return h(*a)",
+        ],
+        [
+            "tools = []",
+            f"tools.append(torch.nn.functional.{FUSED})",
+            "def attend(*a):\n    return tools[0](*a)",
+        ],
         [f"import torch.nn.functional as F\nf = F.{FUSED}\ndef attend(*a):\n    return f(*a)"],
-        [f"def attend(*a):\n    return f(*a)\ndef put():\n    global f\n"
-         f"    f = torch.nn.functional.{FUSED}\nput()"],
-        ["def attend(*a):\n    return f(*a)", "def put():\n    global f\n"
-         f"    f = torch.nn.functional.{FUSED}\nput()"],
+        [
+            f"def attend(*a):\n    return f(*a)\ndef put():\n    global f\n"
+            f"    f = torch.nn.functional.{FUSED}\nput()"
+        ],
+        [
+            "def attend(*a):\n    return f(*a)",
+            f"def put():\n    global f\n    f = torch.nn.functional.{FUSED}\nput()",
+        ],
         [f"class C:\n    f = torch.nn.functional.{FUSED}", "def attend(*a):\n    return C.f(*a)"],
     ],
-)  # fmt: skip
+)
 def test_a_forbidden_name_is_found_wherever_the_answer_can_reach_it(cells: list[str]) -> None:
     forbidden, _ = find(*cells)
     assert list(forbidden) == ["attend"]

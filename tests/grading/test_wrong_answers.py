@@ -8,7 +8,8 @@ import pytest
 import torch
 from bank import answered, bank, banks, scanned, solutions, solved, write_hidden
 
-from attnlib.values import difference, encode
+from attnlib.check.comparison import difference
+from attnlib.check.protocol import to_json
 from grading.judge import Verdict, case, copied, draw, verdict
 from grading.task import Task
 from grading.tasks import EXERCISES, exercise
@@ -122,7 +123,7 @@ def test_a_task_is_well_made(name: str, task: str) -> None:
     for sentence in one.mistakes:
         assert sentence == sentence.strip()
     for args in one.visible:
-        assert encode(copied(args)) == encode(args)
+        assert to_json(copied(args)) == to_json(args)
     if one.accepts is None:
         told_apart(one)
     else:
@@ -135,7 +136,7 @@ def told_apart(task: Task) -> None:
     cases = [case(task, args) for args in task.visible]
     for sentence in task.mistakes:
         assert any(sentence in one.mistakes for one in cases), f"{task.name}: {sentence}"
-    values = [encode(one.expected) for one in cases]
+    values = [to_json(one.expected) for one in cases]
     assert any(value != values[0] for value in values), f"{task.name}: a constant answer passes"
 
 
@@ -143,11 +144,11 @@ def told_apart(task: Task) -> None:
 def test_hidden_cases_depend_on_the_seed(name: str, task: str) -> None:
     one = exercise(name)[task]
     first, again, other = (draw(one, seed) for seed in ("a", "a", "b"))
-    assert encode(first) == encode(again), "the same seed draws other inputs"
-    assert encode(first) != encode(other), "another seed draws the same inputs"
+    assert to_json(first) == to_json(again), "the same seed draws other inputs"
+    assert to_json(first) != to_json(other), "another seed draws the same inputs"
     assert 4 <= len(first) <= 8
     if one.accepts is None:
-        values = [encode(copied(one.reference(*copied(args)))) for args in first]
+        values = [to_json(copied(one.reference(*copied(args)))) for args in first]
         assert any(value != values[0] for value in values), "a constant answer passes"
 
 
@@ -155,9 +156,9 @@ def test_hidden_cases_depend_on_the_seed(name: str, task: str) -> None:
 def test_a_reference_leaves_its_arguments_alone(name: str, task: str) -> None:
     one = exercise(name)[task]
     for args in [*one.visible, *draw(one, "a")]:
-        before, given = encode(args), copied(args)
+        before, given = to_json(args), copied(args)
         first = copied(one.reference(*given))
-        assert encode(given) == before
+        assert to_json(given) == before
         again = copied(one.reference(*given))
         assert difference(first, again, 0.0) is None, "the reference answers in two ways"
 

@@ -4,6 +4,7 @@ The suite must pass on a machine with no network, so nothing in it may depend on
 puts this folder on PYTHONPATH; notebook kernels, JupyterLab and other children inherit that. An
 audit hook sees each connection before a packet is sent, and refuses all but this machine itself.
 """
+
 import ipaddress
 import sys
 

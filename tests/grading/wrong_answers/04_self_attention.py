@@ -128,7 +128,7 @@ def causal_weights(scores):
     allowed = torch.ones_like(scores).tril(1).bool()
     return scores.masked_fill(~allowed, -torch.inf).softmax(-1)
 """,
-            "one place ahead",
+            "one position ahead",
         ),
         (
             """
@@ -393,8 +393,8 @@ def head_contributions(heads, W_O):
     "word_map": [
         (
             """
-def word_map(weights, words):
-    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+def word_map(weights, word_ids):
+    groups = [[t for t, w in enumerate(word_ids) if w == word] for word in range(max(word_ids) + 1)]
     weights = torch.stack([weights[:, :, g].mean(-1) for g in groups], -1)
     return torch.stack([weights[:, g].mean(1) for g in groups], 1)
 """,
@@ -402,8 +402,8 @@ def word_map(weights, words):
         ),
         (
             """
-def word_map(weights, words):
-    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+def word_map(weights, word_ids):
+    groups = [[t for t, w in enumerate(word_ids) if w == word] for word in range(max(word_ids) + 1)]
     weights = torch.stack([weights[:, :, g].sum(-1) for g in groups], -1)
     return torch.stack([weights[:, g].sum(1) for g in groups], 1)
 """,
@@ -411,8 +411,8 @@ def word_map(weights, words):
         ),
         (
             """
-def word_map(weights, words):
-    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+def word_map(weights, word_ids):
+    groups = [[t for t, w in enumerate(word_ids) if w == word] for word in range(max(word_ids) + 1)]
     weights = torch.stack([weights[:, :, g].mean(-1) for g in groups], -1)
     return torch.stack([weights[:, g].sum(1) for g in groups], 1)
 """,
@@ -420,8 +420,8 @@ def word_map(weights, words):
         ),
         (
             """
-def word_map(weights, words):
-    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+def word_map(weights, word_ids):
+    groups = [[t for t, w in enumerate(word_ids) if w == word] for word in range(max(word_ids) + 1)]
     weights = torch.stack([weights[:, :, g].amax(-1) for g in groups], -1)
     return torch.stack([weights[:, g].mean(1) for g in groups], 1)
 """,
@@ -429,16 +429,16 @@ def word_map(weights, words):
         ),
         (
             """
-def word_map(weights, words):
-    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+def word_map(weights, word_ids):
+    groups = [[t for t, w in enumerate(word_ids) if w == word] for word in range(max(word_ids) + 1)]
     return torch.stack([weights[:, :, g].sum(-1) for g in groups], -1)
 """,
             "you merge the columns only",
         ),
         (
             """
-def word_map(weights, words):
-    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+def word_map(weights, word_ids):
+    groups = [[t for t, w in enumerate(word_ids) if w == word] for word in range(max(word_ids) + 1)]
     weights = torch.stack([weights[:, :, g].sum(-1) for g in groups], -1)
     return weights[:, [g[0] for g in groups]]
 """,
@@ -446,34 +446,34 @@ def word_map(weights, words):
         ),
         (
             """
-def word_map(weights, words):
-    first = [words.index(word) for word in range(max(words) + 1)]
+def word_map(weights, word_ids):
+    first = [word_ids.index(word) for word in range(max(word_ids) + 1)]
     return weights[:, first][:, :, first]
 """,
             "keep only the first piece",
         ),
         (
             """
-def word_map(weights, words):
-    W = max(words)
+def word_map(weights, word_ids):
+    W = max(word_ids)
     out = weights.new_zeros(len(weights), W, W)
     for i in range(W):
-        rows = weights[:, [s for s, w in enumerate(words) if w == i]].mean(1)
+        rows = weights[:, [s for s, w in enumerate(word_ids) if w == i]].mean(1)
         for j in range(W):
-            out[:, i, j] = rows[:, [t for t, w in enumerate(words) if w == j]].sum(-1)
+            out[:, i, j] = rows[:, [t for t, w in enumerate(word_ids) if w == j]].sum(-1)
     return out
 """,
             "shape",
         ),
         (
             """
-def word_map(weights, words):
-    W = max(words) + 1
+def word_map(weights, word_ids):
+    W = max(word_ids) + 1
     out = torch.zeros(len(weights), W, W)
     for i in range(W):
         for j in range(W):
-            rows = [s for s, w in enumerate(words) if w == i]
-            columns = [t for t, w in enumerate(words) if w == j]
+            rows = [s for s, w in enumerate(word_ids) if w == i]
+            columns = [t for t, w in enumerate(word_ids) if w == j]
             out[:, i, j] = weights[:, rows][:, :, columns].sum((1, 2)) / len(rows)
     return out
 """,
@@ -481,9 +481,9 @@ def word_map(weights, words):
         ),
         (
             """
-def word_map(weights, words):
-    weights, words = weights[0], torch.tensor(words)
-    P = (words == torch.arange(int(words.max()) + 1)[:, None]).to(weights.dtype)
+def word_map(weights, word_ids):
+    weights, word_ids = weights[0], torch.tensor(word_ids)
+    P = (word_ids == torch.arange(int(word_ids.max()) + 1)[:, None]).to(weights.dtype)
     return ((P / P.sum(1, keepdim=True)) @ weights @ P.T)[None]
 """,
             "shape",
@@ -556,17 +556,17 @@ def head_contributions(heads, W_O):
     ],
     "word_map": [
         """
-def word_map(weights, words):
-    member = torch.tensor(words)[None] == torch.arange(max(words) + 1)[:, None]
+def word_map(weights, word_ids):
+    member = torch.tensor(word_ids)[None] == torch.arange(max(word_ids) + 1)[:, None]
     P = member.to(weights.dtype)
     return torch.einsum("ws,hst,vt->hwv", P / P.sum(1, keepdim=True), weights, P)
 """,
         """
-def word_map(weights, words):
-    out = weights.new_zeros(weights.shape[0], max(words) + 1, max(words) + 1)
-    for s, i in enumerate(words):
-        for t, j in enumerate(words):
-            out[:, i, j] += weights[:, s, t] / words.count(i)
+def word_map(weights, word_ids):
+    out = weights.new_zeros(weights.shape[0], max(word_ids) + 1, max(word_ids) + 1)
+    for s, i in enumerate(word_ids):
+        for t, j in enumerate(word_ids):
+            out[:, i, j] += weights[:, s, t] / word_ids.count(i)
     return out
 """,
     ],

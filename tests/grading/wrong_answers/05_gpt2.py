@@ -138,7 +138,7 @@ def next_token_loss(logits, ids):
 def next_token_loss(logits, ids):
     return -logits[:, :-1].log_softmax(1).gather(-1, ids[:, 1:, None]).mean()
 """,
-            "the softmax runs over the places",
+            "the softmax runs over the positions",
         ),
         (
             """
@@ -157,7 +157,7 @@ def next_token_loss(logits, ids):
             total = total - row[t].log_softmax(-1)[text[t + 1]]
     return total
 """,
-            "you add up over all places",
+            "you add up over all positions",
         ),
         (
             """
@@ -188,7 +188,7 @@ def next_token_loss(logits, ids):
     last = logits[:, -2].log_softmax(-1)
     return -last[torch.arange(len(ids)), ids[:, -1]].mean()
 """,
-            "only the last place",
+            "only the last position",
         ),
         (
             """

@@ -72,7 +72,7 @@ def encode_word(word, merges):
                 break
     return tokens
 """,
-            "you join only the first place",
+            "you join only the first position",
         ),
         (
             JOIN

@@ -1,0 +1,111 @@
+"""The one line under every exercise: `check("causal_mask", causal_mask)`.
+
+It calls the student's function on the inputs of checks.json, which lies beside the notebook, and
+says at once whether the task is passed, or which mistake the answer looks like. When a class is
+graded, the same line finds other inputs, in the file that ATTNLIB_HIDDEN names, and only *shows*
+what the function answers; the verdict is spoken elsewhere, by a judge who uses `complaint` too.
+
+Neither mode lets a function see its expected answer, and nothing here knows a solution.
+"""
+
+import json
+import os
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attnlib.check.comparison import complaint
+from attnlib.check.protocol import Case, ask, describe, from_json, read_answers
+
+HIDDEN = "ATTNLIB_HIDDEN"
+MIME = "application/vnd.attnlib.answers+json"
+
+
+class NotYet(AssertionError):
+    """The answer is not right yet; the message says what is wrong with it."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What the notebook shows: the message, without the frames of this file.
+
+        In lines as long as nbgrader's Validate prints them; it cuts longer ones.
+        """
+        return textwrap.wrap(f"Not yet: {self}", 84, break_long_words=False)
+
+
+def check(task: str, answer: Callable[..., Any]) -> None:
+    """Say whether a task is passed, or what is wrong.
+
+    Args:
+        task: the task's name.
+        answer: your function.
+
+    Raises:
+        NotYet: if the answer is not right yet (never while a class is graded).
+    """
+    path = os.environ.get(HIDDEN)
+    if path:
+        show(ask(task, answer, _hidden(Path(path), task)))
+        return
+    wrong = _problem(task, answer)
+    if wrong:
+        raise NotYet(f"{task}: {wrong}") from None
+    print(f"Passed: {task} answers every visible case. Grading uses other inputs.")
+
+
+def show(bundle: dict[str, Any]) -> None:
+    """Show a bundle of answers, for the judge and nobody else."""
+    from IPython.display import display
+
+    display({MIME: bundle}, raw=True)  # type: ignore[no-untyped-call]
+
+
+def _hidden(path: Path, task: str) -> list[Any]:
+    try:
+        inputs = json.loads(path.read_text(encoding="utf-8"))[task]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []  # the judge misses the answers, and says so
+    return inputs if isinstance(inputs, list) else []
+
+
+def _problem(task: str, answer: Callable[..., Any]) -> str | None:
+    """What is wrong with an answer on the visible cases."""
+    tasks = _visible(Path.cwd())
+    if task not in tasks:
+        return f"no task here has this name; the tasks are {', '.join(sorted(tasks))}"
+    if not callable(answer):
+        return f"check wants the function itself, got {describe(answer)}: check({task!r}, {task})"
+    home = getattr(answer, "__module__", None) or type(answer).__module__
+    if home != "__main__":
+        return f"this function comes from {home}: write your own, in the cell above"
+    told = tasks[task]
+    inputs = [case["args"] for case in told["cases"]]
+    answers = read_answers(ask(task, answer, inputs))
+    cases = [
+        Case(
+            from_json(case["args"]),
+            from_json(case.get("expected")),
+            {sentence: from_json(value) for sentence, value in case.get("mistakes", {}).items()},
+        )
+        for case in told["cases"]
+    ]
+    free = (lambda args, output: None) if told.get("free") else None
+    return complaint(task, cases, answers, told["tolerance"], free)
+
+
+def _visible(folder: Path) -> dict[str, Any]:
+    """The visible cases, from beside the notebook; of a solution, from beside its exercise."""
+    what = f"missing: it belongs beside the notebook, in {folder}"
+    for place in (folder, folder.parent.parent / "exercises" / folder.name):
+        try:
+            found: dict[str, Any] = json.loads((place / "checks.json").read_text("utf-8"))["tasks"]
+            return found
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            what = f"damaged: {error}"
+            break
+    raise NotYet(
+        f"checks.json is {what}. Unpack the whole folder of the exercise again, open the notebook "
+        "there, and run it from the top"
+    )

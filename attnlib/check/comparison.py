@@ -1,0 +1,222 @@
+"""What is wrong with an answer, in one sentence; and which mistake it looks like.
+
+Answers are compared by shape, dtype and value (`difference`); `complaint` judges all answers of a
+task together. The check cell and the judge of a class both speak through it.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnlib.check.protocol import (
+    Answer,
+    Case,
+    Raised,
+    brief,
+    describe,
+    dtype_name,
+    from_json,
+    to_json,
+)
+
+Accepts = Callable[[tuple[Any, ...], Any], str | None]
+
+
+def _call(task: str, args: Sequence[Any]) -> str:
+    text = ", ".join(map(brief, args))
+    return f"{task}({text if len(text) < 160 else text[:159] + '…'})"
+
+
+def _spoiled(answer: Any, before: Sequence[Any], after: Any) -> str | None:
+    """What is wrong whatever the right answer is: it raised, or it changed an argument."""
+    if isinstance(answer, Raised):
+        if answer.error.startswith("returned "):
+            return f"it {answer.error}"
+        if answer.error.startswith("NotImplementedError"):
+            return "it is not written yet: put your code where it says raise NotImplementedError()"
+        return f"it raised {answer.error}"
+    pairs = zip(before, after, strict=True) if len(before) == len(after or ()) else [(0, 1)]
+    changed = [i for i, (one, other) in enumerate(pairs, 1) if not same(one, other)]
+    if changed:
+        which = f"argument {changed[0]}" if len(before) > 1 else "its argument"
+        tensor = bool(before) and isinstance(before[changed[0] - 1], Tensor)
+        copy = "a copy (x.clone())" if tensor else "a copy"
+        return f"it changes {which} in place: work on {copy}, the caller's stays as it was"
+    return None
+
+
+def _mistakes(case: Case, answer: Any, tolerance: float) -> list[str]:
+    """The mistakes that would have given this very answer, and not the right one."""
+    return [
+        sentence
+        for sentence, value in case.mistakes.items()
+        if difference(value, answer, tolerance) is None
+        and difference(case.expected, value, tolerance) is not None
+    ]
+
+
+def complaint(
+    task: str,
+    cases: Sequence[Case],
+    answers: Sequence[Answer],
+    tolerance: float,
+    accepts: Accepts | None = None,
+) -> str | None:
+    """What is wrong with a task's answers, in one sentence with its case; None if nothing is.
+
+    A mistake that explains every wrong answer is named before one that explains some of them.
+
+    Args:
+        task: its name.
+        cases: what was asked.
+        answers: what came, as many.
+        tolerance: for floats, absolute and relative.
+        accepts: judges an answer in place of the expected one, where many are right.
+    """
+    found: list[tuple[int, str]] = []
+    for i, (case, answer) in enumerate(zip(cases, answers, strict=True)):
+        wrong = _spoiled(answer.output, case.args, answer.after)
+        if wrong and not isinstance(answer.output, Raised):
+            return f"{wrong} ({_call(task, case.args)})"
+        if not wrong and accepts is not None:
+            wrong = _judged(accepts, case.args, answer.output)
+        elif not wrong:
+            wrong = difference(case.expected, answer.output, tolerance)
+        if wrong:
+            found.append((i, wrong))
+    if not found:
+        return None
+    i, message = _likeliest(found, cases, answers, tolerance)
+    return f"{message.rstrip('.')} ({_call(task, cases[i].args)})"
+
+
+def _judged(accepts: Accepts, args: tuple[Any, ...], output: Any) -> str | None:
+    """What `accepts` says; an answer that it cannot even look at is wrong."""
+    try:
+        return accepts(from_json(to_json(args)), output)
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        return f"the answer is {describe(output)}, which cannot be judged ({told[:200]})"
+
+
+def _likeliest(
+    found: list[tuple[int, str]], cases: Sequence[Case], answers: Sequence[Answer], tolerance: float
+) -> tuple[int, str]:
+    """The case to show, and the best explanation of all wrong answers."""
+    seen: dict[str, list[int]] = {}
+    for i, _ in found:
+        for sentence in _mistakes(cases[i], answers[i].output, tolerance):
+            seen.setdefault(sentence, []).append(i)
+
+    def fit(sentence: str) -> tuple[int, int]:
+        """In how many cases the mistake gives the answer, and in how few it gives another."""
+        pairs = [
+            (c.mistakes[sentence], a)
+            for c, a in zip(cases, answers, strict=True)
+            if sentence in c.mistakes
+        ]
+        others = [difference(value, a.output, tolerance) for value, a in pairs]
+        return len(seen[sentence]), others.count(None) - len(others)
+
+    best = max(seen, key=fit, default="")
+    if best and len(seen[best]) == len(found):
+        return seen[best][0], best
+    if _all_same([answer.output for answer in answers]) and not _all_same(
+        [case.expected for case in cases]
+    ):
+        return found[0][0], "the same answer whatever it is given: it must depend on the input"
+    raised = next((f for f in found if isinstance(answers[f[0]].output, Raised)), found[0])
+    if not best:
+        return raised
+    could = [i for i, _ in found if best in cases[i].mistakes]
+    if len(seen[best]) == len(could):
+        return seen[best][0], best
+    return seen[best][0], f"in {len(seen[best])} of {len(could)} cases it looks like this: {best}"
+
+
+def _all_same(values: Sequence[Any]) -> bool:
+    return len(values) > 1 and all(same(values[0], value) for value in values[1:])
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same to the last bit, NaN being the same as NaN."""
+    try:
+        return bool(to_json(one) == to_json(other))
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def difference(
+    expected: Any, answer: Any, tolerance: float, name: str = "the answer"
+) -> str | None:
+    """What is different about an answer, or None if it is right.
+
+    Args:
+        expected: what should have come, as `from_json` makes it.
+        answer: what came.
+        tolerance: for floats, absolute and relative.
+        name: what to call the answer.
+    """
+    if isinstance(expected, Tensor | np.ndarray):
+        return _array_difference(expected, answer, tolerance, name)
+    number = isinstance(answer, int | float) and not isinstance(answer, bool)
+    if type(expected) is not type(answer) and not (isinstance(expected, float) and number):
+        hint = ""
+        if isinstance(expected, bool | int | float) and isinstance(answer, Tensor | np.ndarray):
+            hint = ": .item() makes a number of a single value"
+        return f"{name} is {describe(answer)}, expected {describe(expected)}{hint}"
+    if isinstance(expected, dict):
+        if set(expected) != set(answer):
+            return (
+                f"{name} has the keys {brief(sorted(answer))}, expected {brief(sorted(expected))}"
+            )
+        pairs = [(key, expected[key], answer[key]) for key in expected]
+    elif isinstance(expected, list | tuple):
+        if len(expected) != len(answer):
+            told = f", got {brief(answer)}, expected {brief(expected)}"
+            return f"{name} has {len(answer)} items, expected {len(expected)}{told}"
+        pairs = [(i, e, a) for i, (e, a) in enumerate(zip(expected, answer, strict=True))]
+    else:
+        right = _close(expected, answer, tolerance) if number else expected == answer
+        return None if right else f"{name} is {brief(answer)}, expected {brief(expected)}"
+    inner = "answer" if name == "the answer" else name
+    found = (difference(e, a, tolerance, f"{inner}[{key!r}]") for key, e, a in pairs)
+    return next(filter(None, found), None)
+
+
+def _close(expected: float, answer: float, tolerance: float) -> bool:
+    if isinstance(expected, int) or not math.isfinite(expected):
+        return expected == answer or (expected != expected and answer != answer)
+    return abs(answer - expected) <= tolerance * (1 + abs(expected))
+
+
+def _array_difference(expected: Any, answer: Any, tolerance: float, name: str) -> str | None:
+    if isinstance(expected, Tensor) != isinstance(answer, Tensor) or not hasattr(answer, "dtype"):
+        return f"{name} is {describe(answer)}, expected {describe(expected)}"
+    if tuple(expected.shape) != tuple(answer.shape):
+        return f"{name} has the shape {tuple(answer.shape)}, expected {tuple(expected.shape)}"
+    if expected.dtype != answer.dtype:
+        return f"{name} has the dtype {dtype_name(answer)}, expected {dtype_name(expected)}"
+    # float64 holds every float exactly, and int64 every whole number
+    kind = torch.float64 if "float" in dtype_name(expected) else torch.int64
+    e, a = (torch.as_tensor(x).to(kind) for x in (expected, answer))
+    right = (e == a) | (e.isnan() & a.isnan())
+    if kind == torch.float64:
+        right |= e.isfinite() & ((a - e).abs() <= tolerance * (1 + e.abs()))
+    if right.all():
+        return None
+    gap = (a.double() - e.double()).abs().nan_to_num(math.inf, math.inf).masked_fill(right, -1)
+    place = [int(i) for i in np.unravel_index(int(gap.argmax()), tuple(gap.shape))]
+    got, wanted = (_exact(expected, x[tuple(place)].item()) for x in (a, e))
+    return (
+        f"{int((~right).sum())} of {right.numel()} values of {name} differ; "
+        f"the largest difference is at {place}: got {got}, expected {wanted}"
+    )
+
+
+def _exact(expected: Any, value: float) -> str:
+    return str(bool(value)) if dtype_name(expected) == "bool" else f"{value:.6g}"

@@ -1,0 +1,31 @@
+"""From ids to logits, and to a `Trace` on request: every model of the course.
+
+Nothing here is trained or loaded, and none of them knows a tokenizer.
+"""
+
+from attnlib.models.cache import KVCache
+from attnlib.models.classifiers import AttentionClassifier, ClassifierOutput, TransformerClassifier
+from attnlib.models.config import TransformerConfig
+from attnlib.models.evaluation import evaluating
+from attnlib.models.histogram import HistogramModel
+from attnlib.models.ngram import CountModel, NeuralNgram, ZeroLayer
+from attnlib.models.recurrent import Elman, Recurrent
+from attnlib.models.seq2seq import Seq2Seq
+from attnlib.models.transformer import Transformer
+
+__all__ = [
+    "AttentionClassifier",
+    "ClassifierOutput",
+    "CountModel",
+    "Elman",
+    "HistogramModel",
+    "KVCache",
+    "NeuralNgram",
+    "Recurrent",
+    "Seq2Seq",
+    "Transformer",
+    "TransformerClassifier",
+    "TransformerConfig",
+    "ZeroLayer",
+    "evaluating",
+]

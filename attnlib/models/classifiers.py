@@ -1,0 +1,299 @@
+"""Classifiers with attention: a text goes in, one number comes out.
+
+`AttentionClassifier` is the model of the debate about attention as explanation (Jain and Wallace
+2019): encode every token, weigh the states, classify the weighted sum. `TransformerClassifier`
+reads the same batches with layers and heads.
+
+Batches are those of `Vocabulary.most_frequent`: ids padded at the end, and a mask that is True on
+real tokens. Nothing here trains: see `training.classification`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.attention import masked_softmax
+from attnlib.models.config import TransformerConfig, check_choice
+from attnlib.models.evaluation import evaluating
+from attnlib.models.recurrent import run_padded
+from attnlib.models.transformer import Transformer
+from attnlib.tokenizers.words import CLS, check_padding, padding_mask
+from attnlib.trace import Trace, kept, token_names, wanted
+
+ENCODERS = ("lstm", "average", "cnn")
+ATTENTIONS = ("additive", "dot", "uniform", "given")
+
+
+class ClassifierOutput(NamedTuple):
+    """What a classifier made of a batch.
+
+    Attributes:
+        logits: (B,), the log-odds of the positive class.
+        attention: weights (B, T); a row sums to 1, padding weighs 0.
+        states: what is weighed, h (B, T, d).
+    """
+
+    logits: Tensor
+    attention: Tensor
+    states: Tensor
+
+    @property
+    def probability(self) -> Tensor:
+        """ŷ, the probability of the positive class, (B,)."""
+        return self.logits.sigmoid()
+
+
+class AttentionClassifier(nn.Module):
+    """Embed, encode, weigh, classify: logit = (Σ_t α_t h_t) · w + b (Jain and Wallace 2019).
+
+    The states h come from
+    - encoder="lstm": both directions of an LSTM, d = 2 · d_hidden: h_t knows the whole text;
+    - "cnn": ReLU of a convolution over `kernel` tokens, d = d_hidden: h_t knows its neighbours;
+    - "average": tanh of a linear map of each token alone, d = d_hidden.
+
+    The weights are a softmax over the tokens of
+    - attention="additive": v · tanh(h W + b);
+    - "dot": h · q / √d with a learned q;
+    - "uniform": nothing, 1/T each;
+    - "given": they have no parameters and are passed in. With the encoder "average" this is the
+      diagnostic network of Wiegreffe and Pinter (2019, section 4).
+
+    Every method takes weights in place of the model's own. All arguments are plain numbers and
+    strings, so a checkpoint's card can hold them.
+
+    Raises:
+        ValueError: if encoder or attention is unknown, with the ones there are.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_embed: int = 100,
+        d_hidden: int = 64,
+        encoder: str = "lstm",
+        attention: str = "additive",
+        kernel: int = 5,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_choice("encoder", encoder, ENCODERS)
+        check_choice("attention", attention, ATTENTIONS)
+        if kernel % 2 == 0:
+            raise ValueError(f"kernel must be odd, to have a token in its middle; got {kernel}")
+        self.kind, self.attention_kind, self.dropout = encoder, attention, dropout
+        self.W_E = nn.Parameter(torch.randn(vocab_size, d_embed) * d_embed**-0.5)
+        self.encoder = _encoder(encoder, d_embed, d_hidden, kernel)
+        d = 2 * d_hidden if encoder == "lstm" else d_hidden
+        if attention == "additive":
+            self.align = nn.Linear(d, max(1, d // 2))
+            self.v = nn.Parameter(torch.randn(max(1, d // 2)) * d**-0.5)
+        elif attention == "dot":
+            self.q = nn.Parameter(torch.randn(d))
+        self.output = nn.Linear(d, 1)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """The embeddings of token ids: (B, T) to (B, T, d_embed)."""
+        return nn.functional.embedding(ids, self.W_E)
+
+    def states(self, x: Tensor, mask: Tensor) -> Tensor:
+        """The states h (B, T, d) of embeddings (B, T, d_embed); padding has no influence."""
+        x = nn.functional.dropout(x, self.dropout, self.training)
+        if self.kind == "cnn":
+            filters: Tensor = self.encoder((x * mask.unsqueeze(-1)).mT)
+            return filters.mT.relu()
+        if self.kind == "average":
+            projected: Tensor = self.encoder(x)
+            return projected.tanh()
+        assert isinstance(self.encoder, nn.LSTM)
+        return run_padded(self.encoder, x, mask.sum(1).clamp_min(1))[0]
+
+    def attention_weights(self, states: Tensor, mask: Tensor) -> Tensor:
+        """The model's own weights α (B, T) for its states (B, T, d).
+
+        Raises:
+            ValueError: if the model has none of its own.
+        """
+        if self.attention_kind == "given":
+            raise ValueError("this classifier has no attention of its own: pass weights (B, T)")
+        if self.attention_kind == "additive":
+            scores = self.align(states).tanh() @ self.v
+        elif self.attention_kind == "dot":
+            scores = states @ self.q / states.shape[-1] ** 0.5
+        else:
+            scores = states.new_zeros(states.shape[:-1])
+        return masked_softmax(scores, mask)
+
+    def logits_from(self, alpha: Tensor, states: Tensor) -> Tensor:
+        """Logits from any weights: α (..., B, T) and states (B, T, d) to (..., B).
+
+        The output is linear, so every token votes h_t · w on its own and α weighs the votes.
+        """
+        votes = states @ self.output.weight[0]  # (B, T)
+        return (alpha * votes).sum(-1) + self.output.bias
+
+    def predictor(self, states: Tensor) -> Callable[[Tensor], Tensor]:
+        """The function from weights (..., B, T) to ŷ (..., B) for fixed states (B, T, d)."""
+        votes, bias = (states @ self.output.weight[0]).detach(), self.output.bias.detach()
+        return lambda alpha: ((alpha * votes).sum(-1) + bias).sigmoid()
+
+    def classify_embeddings(
+        self, x: Tensor, mask: Tensor, weights: Tensor | None = None, detach: bool = False
+    ) -> ClassifierOutput:
+        """As `classify`, from embeddings (B, T, d_embed).
+
+        With `detach` no gradient flows through the attention, as in Jain and Wallace's code.
+        """
+        states = self.states(x, mask)
+        alpha = self.attention_weights(states, mask) if weights is None else weights
+        alpha = alpha.detach() if detach else alpha
+        return ClassifierOutput(self.logits_from(alpha, states), alpha, states)
+
+    def classify(
+        self, ids: Tensor, mask: Tensor | None = None, weights: Tensor | None = None
+    ) -> ClassifierOutput:
+        """Logits, attention and states of a batch.
+
+        Args:
+            ids: (B, T), padded at the end with 0.
+            mask: True on real tokens, (B, T); all that is not 0 if None.
+            weights: (B, T), in place of the model's own attention.
+        """
+        mask = padding_mask(ids) if mask is None else check_padding(mask)
+        return self.classify_embeddings(self.embed(ids), mask, weights)
+
+    def forward(
+        self, ids: Tensor, mask: Tensor | None = None, weights: Tensor | None = None
+    ) -> Tensor:
+        """Logits (B,) of a batch; arguments as in `classify`."""
+        return self.classify(ids, mask, weights).logits
+
+    def scorer(
+        self, mask: Tensor, weights: Tensor | None = None, detach: bool = False
+    ) -> Callable[[Tensor], Tensor]:
+        """ŷ (B,) as a function of embeddings (B, T, d_embed): what `saliency` wants."""
+        return lambda x: self.classify_embeddings(x, mask, weights, detach).probability
+
+    @torch.no_grad()
+    def trace(
+        self,
+        ids: Tensor,
+        tokens: Sequence[str] | None = None,
+        word_ids: Sequence[int] | None = None,
+        keep: str | Iterable[str] = (),
+        weights: Tensor | None = None,
+    ) -> Trace:
+        """Where the prediction for one text looked: a map of one layer, one head and one row.
+
+        Args:
+            ids: (T,).
+            tokens: their names; the ids themselves if None.
+            word_ids: not used: the destination is no token of the text.
+            keep: of "values" (the states), "final" (their weighted sum) and "logits" (1, 1).
+            weights: (T,), in place of the model's own attention.
+
+        Returns:
+            a Trace with the destination "prediction".
+        """
+        sources = token_names(ids, tokens)
+        with evaluating(self):
+            found = self.classify(ids[None], None, None if weights is None else weights[None])
+        alpha, states = found.attention, found.states
+        parts = kept(keep, values=states[None], final=alpha @ states[0], logits=found.logits[None])
+        return Trace(("prediction",), alpha[None, None], sources, **parts)
+
+
+def _encoder(kind: str, d_embed: int, d_hidden: int, kernel: int) -> nn.Module:
+    if kind == "lstm":
+        return nn.LSTM(d_embed, d_hidden, batch_first=True, bidirectional=True)
+    if kind == "cnn":
+        return nn.Conv1d(d_embed, d_hidden, kernel, padding=kernel // 2)
+    return nn.Linear(d_embed, d_hidden)
+
+
+class TransformerClassifier(nn.Module):
+    """A transformer encoder that classifies from the last state of a [CLS] token before the text.
+
+    Ids and masks are those of `AttentionClassifier`, without [CLS]: it is added here, so whatever
+    has a place in the sequence has one more: embeddings (B, T + 1, d_model), maps of T + 1 tokens.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int = 64,
+        layers: int = 2,
+        heads: int = 4,
+        d_ff: int = 128,
+        max_len: int = 256,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        config = TransformerConfig(vocab_size, d_model, layers, heads, d_ff=d_ff, dropout=dropout)
+        config = replace(config, max_len=max_len + 1, causal=False, bias=True, head=False)
+        self.encoder = Transformer(config)
+        self.output = nn.Linear(d_model, 1)
+
+    @property
+    def max_len(self) -> int:
+        """The most tokens of a text that it reads, [CLS] not counted."""
+        return self.encoder.config.max_len - 1
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """What enters the first layer, [CLS] in front: (B, T) to (B, T + 1, d_model)."""
+        return self.encoder.embed(torch.cat([torch.full_like(ids[:, :1], CLS), ids], 1))
+
+    def classify_embeddings(
+        self, x: Tensor, mask: Tensor, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Logits (B,) and maps (B, L, H, T + 1, T + 1), if needed, from embeddings."""
+        with_cls = torch.cat([torch.ones_like(mask[:, :1]), mask], 1)
+        maps = []
+        for state in self.encoder.run(x, with_cls, need_weights=need_weights):
+            x = state.residual
+            maps.append(state.attention)
+        logits = self.output(self.encoder.final_norm(x)[:, 0]).squeeze(-1)
+        return logits, torch.stack(maps, 1) if need_weights else None  # type: ignore[arg-type]
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Logits (B,) of ids (B, T)."""
+        mask = padding_mask(ids) if mask is None else mask
+        return self.classify_embeddings(self.embed(ids), mask)[0]
+
+    @torch.no_grad()
+    def maps(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        """All attention maps of a batch, (B, L, H, T + 1, T + 1); token 0 is [CLS]."""
+        mask = padding_mask(ids) if mask is None else mask
+        found = self.classify_embeddings(self.embed(ids), mask, need_weights=True)[1]
+        assert found is not None
+        return found
+
+    def scorer(self, mask: Tensor) -> Callable[[Tensor], Tensor]:
+        """ŷ (B,) as a function of embeddings (B, T + 1, d_model)."""
+        return lambda x: self.classify_embeddings(x, mask)[0].sigmoid()
+
+    @torch.no_grad()
+    def trace(
+        self,
+        ids: Tensor,
+        tokens: Sequence[str] | None = None,
+        word_ids: Sequence[int] | None = None,
+        keep: str | Iterable[str] = (),
+    ) -> Trace:
+        """The record of one text (T,), as `Transformer.trace` makes it; token 0 is [CLS].
+
+        The logits are (T + 1, 1): what the output makes of each last state. That of [CLS], in
+        row 0, is the prediction.
+        """
+        names, tokens = wanted(keep), ("[CLS]", *token_names(ids, tokens))
+        found = self.encoder.trace(
+            torch.cat([ids.new_tensor([CLS]), ids]),
+            tokens,
+            None if word_ids is None else (0, *(word + 1 for word in word_ids)),
+            {*names, "final"},
+        )
+        assert found.final is not None
+        parts = kept(names, final=found.final, logits=self.output(found.final))
+        return replace(found, **{"final": None} | parts)

@@ -1,0 +1,202 @@
+"""Language models that see a fixed number of tokens.
+
+- `CountModel`: a table of what followed what, smoothed.
+- `ZeroLayer`: one token in, a guess out; a bigram table squeezed through d_model dimensions.
+- `NeuralNgram`: the last n − 1 embeddings side by side, one hidden layer.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.models.initial import uniform
+
+
+class CountModel:
+    """An n-gram model that counts.
+
+    With "witten-bell" smoothing each order leans on the one below, down to 1/D for every token:
+
+        p_m(w | c) = (count(c, w) + kinds(c) · p_{m−1}(w | c′)) / (count(c) + kinds(c))
+
+    where c′ is the context c without its oldest token and kinds(c) the number of different tokens
+    seen after c: the more kinds, the likelier one more (Witten and Bell 1991, in the recursive
+    form of Chen and Goodman 1996). A context never seen passes the question on. With a number k,
+    k is added to every count of the longest context and nothing is asked of a shorter one.
+
+    The counts form a tree of sorted arrays: level m holds the different m-grams, each as
+    (place of its first m − 1 tokens on level m − 1) · D + last token.
+
+    Args:
+        n: order; a token is predicted from the n − 1 before it.
+        vocab_size: D.
+        smoothing: "witten-bell", or the number k > 0 to add to each count.
+    """
+
+    def __init__(self, n: int, vocab_size: int, smoothing: float | str = "witten-bell") -> None:
+        if n < 1 or vocab_size < 1:
+            raise ValueError(f"need n ≥ 1 and vocab_size ≥ 1, got n = {n} and {vocab_size}")
+        if smoothing != "witten-bell" and (isinstance(smoothing, str) or smoothing <= 0):
+            raise ValueError(f"smoothing is 'witten-bell' or a number > 0, got {smoothing!r}")
+        self.n, self.vocab_size, self.smoothing = n, vocab_size, smoothing
+        self.keys: list[Tensor] = []  # per level: sorted (U,)
+        self.counts: list[Tensor] = []  # per level: how often each occurred (U,)
+        self.totals: list[Tensor] = []  # per level: tokens seen after each node of the level above
+        self.kinds: list[Tensor] = []  # … and how many different ones
+
+    def fit(self, stream: Tensor) -> "CountModel":
+        """Count every n-gram, and every shorter one, of a stream of ids (N,). Returns the model."""
+        _check_ids(stream, self.vocab_size)
+        self.keys, self.counts, self.totals, self.kinds = [], [], [], []
+        parent, nodes = torch.zeros_like(stream), 1  # the empty n-gram is the root of the tree
+        for m in range(min(self.n, len(stream))):
+            key, place, count = torch.unique(
+                parent * self.vocab_size + stream[m:], return_inverse=True, return_counts=True
+            )
+            above = key // self.vocab_size
+            self.keys.append(key)
+            self.counts.append(count)
+            self.totals.append(torch.bincount(above, count.double(), minlength=nodes))
+            self.kinds.append(torch.bincount(above, minlength=nodes))
+            parent, nodes = place[:-1], len(key)  # an m-gram is the context of the next token
+        return self
+
+    def variant(self, n: int, smoothing: float | str) -> "CountModel":
+        """The same counts, asked with n no larger than this model's, or smoothed another way."""
+        if n > self.n:
+            raise ValueError(f"only n-grams up to n = {self.n} were counted; fit one with n = {n}")
+        other = CountModel(n, self.vocab_size, smoothing)
+        other.keys, other.counts = self.keys[:n], self.counts[:n]
+        other.totals, other.kinds = self.totals[:n], self.kinds[:n]
+        return other
+
+    def probabilities(self, context: Tensor) -> Tensor:
+        """The next token's distribution (D,) after a context (T,); its last n − 1 ids count."""
+        _check_ids(context, self.vocab_size)
+        p = torch.full((self.vocab_size,), 1 / self.vocab_size, dtype=torch.float64)
+        for m in range(min(len(context) + 1, len(self.keys))):
+            node = torch.tensor(0)
+            for level, token in enumerate(context[len(context) - m :]):
+                node = self._find(level, node, token)
+            edges = torch.stack([node, node + 1]) * self.vocab_size
+            first, last = torch.searchsorted(self.keys[m], edges).tolist() if node >= 0 else (0, 0)
+            count = torch.zeros_like(p)
+            count[self.keys[m][first:last] % self.vocab_size] = self.counts[m][first:last].double()
+            p = self._smooth(count, count.sum(), torch.tensor(last - first), p)
+        return p
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """Log-probabilities (B, T, D) of the token after each of `ids` (B, T): logits like any."""
+        rows = [[self.probabilities(row[: t + 1]) for t in range(len(row))] for row in ids]
+        return torch.stack([torch.stack(row) for row in rows]).log().float()
+
+    def nats_per_token(self, stream: Tensor) -> float:
+        """Mean loss of every token of (N,) or (B, N) ids but the first of a row, its context."""
+        _check_ids(stream, self.vocab_size)
+        ids = stream[None] if stream.ndim == 1 else stream
+        if ids.shape[1] < 2:
+            raise ValueError("nothing to predict: a row needs a first token and one more")
+        p = torch.full(ids.shape, 1 / self.vocab_size, dtype=torch.float64)
+        parent = torch.zeros_like(ids)
+        for m in range(len(self.keys)):  # m tokens of context; the row has them from column m on
+            node = self._find(m, parent, ids[:, m:])
+            seen, known = node >= 0, parent >= 0
+            count = (self.counts[m][node.clamp(min=0)] * seen).double()
+            total = (self.totals[m][parent.clamp(min=0)] * known).double()
+            kinds = self.kinds[m][parent.clamp(min=0)] * known
+            p = torch.cat([p[:, :m], self._smooth(count, total, kinds, p[:, m:])], 1)
+            parent = node[:, :-1]
+        return -p[:, 1:].log().mean().item()
+
+    def unseen(self, stream: Tensor) -> list[float]:
+        """Share of a stream's n-grams (N,) that were never counted, for each order from 1 to n."""
+        _check_ids(stream, self.vocab_size)
+        node, shares = torch.zeros_like(stream), []
+        for m in range(len(self.keys)):
+            node = self._find(m, node[: len(stream) - m], stream[m:])
+            shares.append((node < 0).double().mean().item())
+        return shares
+
+    def _smooth(self, count: Tensor, total: Tensor, kinds: Tensor, shorter: Tensor) -> Tensor:
+        """From counts after a context, and the shorter context's answer, to probabilities."""
+        if isinstance(self.smoothing, str):
+            mixed = (count + kinds * shorter) / (total + kinds)
+            return torch.where(total > 0, mixed, shorter)
+        return (count + self.smoothing) / (total + self.smoothing * self.vocab_size)
+
+    def _find(self, level: int, parent: Tensor, token: Tensor) -> Tensor:
+        """Places on a level of the children `token` of `parent`; −1 where never seen."""
+        keys, wanted = self.keys[level], parent * self.vocab_size + token
+        place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+        return torch.where(keys[place] == wanted, place, -1)  # no key is negative: −1 stays −1
+
+
+def _check_ids(ids: Tensor, vocab_size: int) -> None:
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < vocab_size:
+        raise ValueError(f"ids must lie in 0 … {vocab_size - 1}, got {ids.min()} … {ids.max()}")
+
+
+class ZeroLayer(nn.Module):
+    """The zero-layer transformer: embed, unembed, nothing in between.
+
+    logits_t = W_E[id_t] W_U: row `id_t` of one (D, D) table of rank at most d_model. All it can
+    learn is which token follows which (Elhage et al. 2021).
+
+    Attributes:
+        W_E: embeddings (D, d_model). W_U: unembedding (d_model, D), without bias.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        super().__init__()
+        self.W_E = nn.Parameter(torch.randn(vocab_size, d_model))
+        self.W_U = uniform(d_model, vocab_size, width=d_model)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Logits (B, T, D) for the token after each of `ids` (B, T)."""
+        return self.hidden(ids) @ self.W_U
+
+    def hidden(self, ids: Tensor) -> Tensor:
+        """The embeddings (B, T, d_model) of `ids` (B, T)."""
+        embedded: Tensor = self.W_E[ids]
+        return embedded
+
+
+class NeuralNgram(nn.Module):
+    """The neural n-gram model (Bengio et al. 2003, without the direct connections).
+
+    h_t = tanh([e_t, e_{t−1}, …, e_{t−n+2}] W_H + b), logits_t = h_t W_U: the embeddings of the
+    last n − 1 tokens are concatenated, so every distance has its own (d_model, d_hidden) block of
+    W_H. A token further back is not in the input. Where the window reaches over the start of the
+    text it finds `before`, one learned embedding that belongs to no token.
+
+    Attributes:
+        W_E: embeddings (D, d_model). before: (d_model,).
+        W_H: (n − 1, d_model, d_hidden), block i for the token i places back. b: (d_hidden,).
+        W_U: unembedding (d_hidden, D), without bias.
+
+    Raises:
+        ValueError: if n < 2 (a window of no tokens).
+    """
+
+    def __init__(self, vocab_size: int, n: int, d_model: int, d_hidden: int) -> None:
+        super().__init__()
+        if n < 2:
+            raise ValueError(f"an n-gram model needs n ≥ 2 (n − 1 tokens of context), got n = {n}")
+        self.n = n
+        self.W_E = nn.Parameter(torch.randn(vocab_size, d_model))
+        self.before = nn.Parameter(torch.randn(d_model))
+        self.W_H = uniform(n - 1, d_model, d_hidden, width=(n - 1) * d_model)
+        self.b = nn.Parameter(torch.zeros(d_hidden))
+        self.W_U = uniform(d_hidden, vocab_size, width=d_hidden)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Logits (B, T, D) for the token after each of `ids` (B, T)."""
+        return self.hidden(ids) @ self.W_U
+
+    def hidden(self, ids: Tensor) -> Tensor:
+        """The hidden layer (B, T, d_hidden) of `ids` (B, T)."""
+        batch, length = ids.shape
+        pad = self.before.expand(batch, self.n - 2, -1)
+        x = torch.cat([pad, self.W_E[ids]], 1)  # (B, n − 2 + T, d_model)
+        back = range(self.n - 2, -1, -1)  # x[:, s:s + T] is the text moved n − 2 − s places
+        window = torch.cat([x[:, start : start + length] for start in back], -1)
+        return torch.tanh(window @ self.W_H.flatten(0, 1) + self.b)  # one product for all blocks

@@ -1,0 +1,121 @@
+"""The checkpoints of the course: weights in half precision, and cards that say how they were made.
+
+`load(name)` gives a trained model, `tokenizer(name)` a trained BPE, `card(name)` its card;
+`save` writes one.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file
+from safetensors.torch import save as to_bytes
+from torch import nn
+
+from attnlib import models
+from attnlib.data import check_sha256
+from attnlib.tokenizers.bpe import BPE
+
+FOLDER = Path(__file__).parent.parent / "checkpoints"
+
+KINDS: dict[str, Callable[..., nn.Module]] = {
+    "AttentionClassifier": models.AttentionClassifier,
+    "TransformerClassifier": models.TransformerClassifier,
+    "HistogramModel": models.HistogramModel,
+    "ZeroLayer": models.ZeroLayer,
+    "NeuralNgram": models.NeuralNgram,
+    "Elman": models.Elman,
+    "Recurrent": models.Recurrent,
+    "Transformer": lambda **config: models.Transformer(models.TransformerConfig(**config)),
+}
+
+
+def names() -> list[str]:
+    """Names of all checkpoints that are installed."""
+    return sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def card(name: str) -> dict[str, Any]:
+    """How a checkpoint was made: configuration, data, seed, steps, loss, command, SHA-256.
+
+    Raises:
+        ValueError: if there is no such checkpoint; names those there are.
+    """
+    path = FOLDER / f"{name}.json"
+    if not path.is_file():
+        raise ValueError(f"no checkpoint {name!r}; there are {', '.join(names())}")
+    about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return about
+
+
+def load(name: str) -> nn.Module:
+    """A trained model, in evaluation mode and single precision.
+
+    Raises:
+        ValueError: if there is no such checkpoint, or it is a tokenizer; names those there are.
+        RuntimeError: if the weights are not those that the card speaks of.
+    """
+    about = card(name)
+    if about["kind"] == "BPE":
+        raise ValueError(f"{name!r} is no model: tokenizer({name!r}) loads it")
+    weights = load_file(_checked_file(about))
+    model = KINDS[about["kind"]](**about["config"])
+    model.load_state_dict({key: value.float() for key, value in weights.items()})
+    return model.eval()
+
+
+def tokenizer(name: str = "reviews-bpe") -> BPE:
+    """A tokenizer of the course.
+
+    Raises:
+        ValueError: if there is no such checkpoint, or it is a model.
+        RuntimeError: if the file is not the one that the card speaks of.
+    """
+    about = card(name)
+    if about["kind"] != "BPE":
+        raise ValueError(f"{name!r} is no tokenizer: load({name!r}) loads it")
+    return BPE.load(_checked_file(about))
+
+
+def _checked_file(about: dict[str, Any]) -> Path:
+    """The file that a card speaks of, if it is still the same."""
+    path = FOLDER / str(about["file"])
+    remedy = f"Get the file again, or rebuild it with: {about.get('command', 'its recipe')}"
+    check_sha256(path, about["sha256"], remedy)
+    return path
+
+
+def save(name: str, thing: nn.Module | BPE, about: dict[str, Any], folder: Path = FOLDER) -> Path:
+    """Write a checkpoint in half precision, and its card with the hash of the file.
+
+    Args:
+        name: of the checkpoint.
+        thing: a model of one of `KINDS`, or a BPE.
+        about: what the card should say besides kind, file and hash; "config" holds the
+            arguments that build the model.
+        folder: where to write.
+
+    Returns:
+        path of the card.
+
+    Raises:
+        ValueError: if `load` could not build such a model.
+    """
+    kind = type(thing).__name__
+    if kind not in {"BPE", *KINDS}:
+        raise ValueError(f"a checkpoint is a BPE or one of {sorted(KINDS)}, got {kind}")
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(thing, BPE):
+        path = folder / f"{name}.bpe"
+        thing.save(path)
+    else:
+        path = folder / f"{name}.safetensors"
+        half = {key: value.half().contiguous() for key, value in thing.state_dict().items()}
+        path.write_bytes(to_bytes(half))  # `save_file` makes files that only their owner may read
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    facts = {"name": name, "kind": kind, "file": path.name, "sha256": sha256}
+    text = json.dumps(facts | about, indent=1, ensure_ascii=False)
+    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    return folder / f"{name}.json"

@@ -1,0 +1,168 @@
+"""A model with its tokenizer: text goes in, a trace or more text comes out.
+
+Every text model of the course is a `TextModel`: an encoder, a classifier, a language model. It
+hides no part: `text_model.model` and `text_model.tokenizer` are there to be used on their own.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+
+from attnlib import decoding
+from attnlib.models.classifiers import AttentionClassifier, TransformerClassifier
+from attnlib.models.transformer import Transformer
+from attnlib.pretrained.checkpoints import card, load, tokenizer
+from attnlib.tokenizers.bpe import BPE, END
+from attnlib.tokenizers.words import Vocabulary
+from attnlib.trace import Trace
+from attnlib.training.classification import vocabulary, words_hash
+
+OWN_GPT = "reviews-gpt"
+
+
+class Tokenizer(Protocol):
+    """What `BPE`, `Vocabulary` and `WordPiece` have in common."""
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text."""
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """A readable piece for each id."""
+
+    def word_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """The word that each token belongs to, 0, 0, 1, 2, …"""
+
+
+M = TypeVar("M", bound=Transformer | AttentionClassifier | TransformerClassifier)
+T = TypeVar("T", bound=Tokenizer)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextModel(Generic[M, T]):
+    """A model and the tokenizer that it was trained with.
+
+    Attributes:
+        model: ids to a trace, and to logits if it has a head.
+        tokenizer: text to ids.
+        name: what it is called.
+    """
+
+    model: M
+    tokenizer: T
+    name: str
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, as the tokenizer gives them."""
+        return self.tokenizer.encode(text)
+
+    def trace(self, text: str, keep: str | Iterable[str] = ()) -> Trace:
+        """The forward pass of a text, with readable tokens and the words they belong to.
+
+        A text longer than the model reads (`max_len`) is cut at the end.
+
+        Args:
+            text: at least one token long.
+            keep: what to keep beside the attention, see `Trace`.
+
+        Raises:
+            ValueError: if the text is empty: without a token there is nothing to look at.
+        """
+        ids = self.encode(text)[: getattr(self.model, "max_len", None)]
+        if not ids:
+            raise ValueError("trace needs a text of at least one token, got an empty one")
+        tokens, word_ids = self.tokenizer.tokens(ids), self.tokenizer.word_ids(ids)
+        return self.model.trace(torch.tensor(ids), tokens, word_ids, keep)
+
+    def __repr__(self) -> str:
+        """Name and size, in one line."""
+        count = sum(parameter.numel() for parameter in self.model.parameters())
+        return f"{type(self).__name__}({self.name}: {count:,} parameters)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LanguageModel(TextModel[Transformer, BPE]):
+    """A transformer that was trained to predict the next token, with its BPE.
+
+    Raises:
+        ValueError: if the model is no language model, or its tokenizer knows other tokens.
+    """
+
+    def __post_init__(self) -> None:
+        config = self.model.config
+        if not (config.causal and config.head):
+            raise ValueError(f"{self.name!r} is no language model: it must be causal, with a head")
+        if config.vocab_size != self.tokenizer.vocab_size:
+            raise ValueError(
+                f"{self.name!r} knows {config.vocab_size} tokens and its tokenizer "
+                f"{self.tokenizer.vocab_size}: they do not belong together"
+            )
+
+    @property
+    def end(self) -> int:
+        """The id of <|endoftext|>, which stands after every text, and so before a new one."""
+        return self.tokenizer.special_tokens[END]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids (T,), a list or a tensor."""
+        return self.tokenizer.decode(ids)
+
+    def generate(self, text: str, max_new_tokens: int, **settings: Any) -> str:
+        """Continue a text by sampling, until <|endoftext|> or `max_new_tokens`.
+
+        Args:
+            text: the prompt; the empty one begins a new text.
+            max_new_tokens: at most so many.
+            settings: of `attnlib.decoding.generate`: temperature, top_k, top_p, seed.
+
+        Returns:
+            the prompt and its continuation, without the end token.
+        """
+        prompt = torch.tensor(self.encode(text) or [self.end])
+        ids = decoding.generate(self.model, prompt, max_new_tokens, stop=self.end, **settings)
+        return self.decode(i for i in ids.tolist() if i != self.end)
+
+    def __repr__(self) -> str:
+        """Name and size, in one line."""
+        config, count = self.model.config, self.model.parameter_count
+        size = f"{config.layers} layers, {config.heads} heads, {count:,} parameters"
+        return f"LanguageModel({self.name}: {size})"
+
+
+def language_model(name: str = OWN_GPT) -> LanguageModel:
+    """A language model of the course with its tokenizer, in evaluation mode.
+
+    Args:
+        name: of a checkpoint that is a causal `Transformer` with an unembedding.
+
+    Raises:
+        ValueError: if there is no such checkpoint, or it is of another kind.
+        RuntimeError: as in `load`.
+    """
+    about, model = card(name), load(name)
+    if not isinstance(model, Transformer) or "tokenizer" not in about:
+        raise ValueError(
+            f"{name!r} is a {about['kind']}; a language model here is a Transformer whose card "
+            f"names its tokenizer, such as {OWN_GPT!r}"
+        )
+    return LanguageModel(model, tokenizer(about["tokenizer"]), name)
+
+
+def classifier(name: str) -> TextModel[AttentionClassifier | TransformerClassifier, Vocabulary]:
+    """A trained classifier of the reviews, with the words that it reads.
+
+    Raises:
+        ValueError: if there is no such checkpoint, or it reads no words.
+        RuntimeError: if the vocabulary is not the one it was trained with.
+    """
+    about, model = card(name), load(name)
+    if not isinstance(model, AttentionClassifier | TransformerClassifier):
+        raise ValueError(f"{name!r} is a {about['kind']}, no classifier of reviews")
+    words = vocabulary(about["data"]["source"])
+    if words_hash(words) != about["words"]["sha256"]:
+        raise RuntimeError(
+            f"the words of {name!r} are not those of the training split any more: rebuild it with "
+            f"{about['command']}"
+        )
+    return TextModel(model, words, name)

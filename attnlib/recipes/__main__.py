@@ -1,0 +1,37 @@
+"""The command line of the recipes: `python -m attnlib.recipes NAME …`, or `--table`."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from attnlib.pretrained.checkpoints import FOLDER
+from attnlib.recipes import classification, histogram, language
+
+RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
+    "reviews-bpe": language.train_tokenizer,
+    **dict.fromkeys(language.LANGUAGE_MODELS | language.POSITIONS, language.train),
+    **dict.fromkeys(histogram.MINIMA, histogram.train_minimum),
+    "histogram-counting": histogram.train_counting,
+    **dict.fromkeys(classification.CLASSIFIERS, classification.train),
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Make the named checkpoints, then print the table if it is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m attnlib.recipes", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(RECIPES))
+    parser.add_argument("--steps", type=int, help="other than the recipe's, to try it out")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where to write")
+    parser.add_argument("--table", action="store_true", help="print the held-out losses")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in RECIPES]
+    if unknown or not (options.names or options.table):
+        parser.error(f"name one or more of {', '.join(RECIPES)}, or ask for --table")
+    for name in options.names:
+        RECIPES[name](name, options.steps, options.folder)
+    if options.table:
+        print(language.table())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""The classifiers of chapter 07.
+
+All of them read words. The words are not stored: `vocabulary(source)` finds the same ones in the
+training split at any time, and the card holds their hash, which `pretrained.classifier` checks.
+
+`rt-lstm-decoy` is trained against the installed `rt-lstm`: it shall predict the same and look
+elsewhere. `rt-lstm-hiding` shall classify and not seem to look at the indicative words.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.data import REVIEWS_SHA256, reviews
+from attnlib.models.classifiers import AttentionClassifier, TransformerClassifier
+from attnlib.models.config import check_choice
+from attnlib.models.evaluation import evaluating
+from attnlib.pretrained.text import classifier
+from attnlib.recipes.cards import finished, write
+from attnlib.training import classification as training
+from attnlib.training.loop import History
+
+BATCH, LR, DECAY, INDICATIVE = 32, 4e-3, 1e-2, 300
+TASKS = ("classify", "decoy", "hide")
+SIZE = {"d_embed": 32, "d_hidden": 32, "dropout": 0.3}
+SMALL = {"d_model": 32, "layers": 2, "heads": 4, "d_ff": 64, "max_len": 64, "dropout": 0.2}
+
+
+@dataclass(frozen=True)
+class ClassifierRecipe:
+    """How a classifier is built and trained.
+
+    Attributes:
+        source: of the reviews.
+        config: arguments of the model, besides the size of the vocabulary; `TransformerClassifier`
+            if there are layers among them, else `AttentionClassifier`.
+        epochs: times through the training split.
+        seed: of the first weights and the order of the texts.
+        task: "classify"; "decoy", to predict as `base` does with other attention; or "hide", to
+            classify with little attention on the `INDICATIVE` most indicative words.
+        strength: λ of the loss of the last two.
+        base: checkpoint that a decoy imitates.
+        lr: peak learning rate.
+    """
+
+    source: str
+    config: dict[str, Any]
+    epochs: float
+    seed: int = 1
+    task: str = "classify"
+    strength: float = 0.0
+    base: str = ""
+    lr: float = LR
+
+
+RT = "rotten_tomatoes"
+LSTM: dict[str, Any] = {"encoder": "lstm", **SIZE}
+CLASSIFIERS: dict[str, ClassifierRecipe] = {
+    "rt-lstm": ClassifierRecipe(RT, LSTM, 3),
+    "rt-lstm-2": ClassifierRecipe(RT, LSTM, 3, seed=2),
+    "rt-lstm-3": ClassifierRecipe(RT, LSTM, 3, seed=3),
+    "rt-lstm-dot": ClassifierRecipe(RT, {**LSTM, "attention": "dot"}, 3),
+    "rt-lstm-uniform": ClassifierRecipe(RT, {**LSTM, "attention": "uniform"}, 3),
+    "rt-lstm-decoy": ClassifierRecipe(RT, LSTM, 4, task="decoy", strength=0.02, base="rt-lstm"),
+    "rt-lstm-hiding": ClassifierRecipe(RT, LSTM, 3, task="hide", strength=1.0),
+    "rt-transformer": ClassifierRecipe(RT, SMALL, 4, lr=2e-3),
+    "imdb-lstm": ClassifierRecipe("imdb", LSTM, 2),
+    "imdb-average": ClassifierRecipe("imdb", {"encoder": "average", **SIZE}, 3),
+    "imdb-cnn": ClassifierRecipe("imdb", {"encoder": "cnn", **SIZE}, 2),
+}
+
+
+def train(name: str, steps: int | None, folder: Path) -> None:
+    """Train a classifier; `steps` cuts the run short."""
+    recipe = CLASSIFIERS[name]
+    source, max_len = reviews(recipe.source), training.MAX_LEN[recipe.source]
+    words = training.vocabulary(recipe.source)
+    rows, test = (training.examples(part, words, max_len) for part in (source.train, source.test))
+    config = {"vocab_size": len(words), **recipe.config}
+    torch.manual_seed(recipe.seed)
+    model: Any = (TransformerClassifier if "layers" in config else AttentionClassifier)(**config)
+    epochs = recipe.epochs if steps is None else steps * BATCH / len(rows)
+    history = finished(_fit(recipe, model, rows, epochs))
+    data = {"source": recipe.source, "split": "train", "texts": len(rows), "max_len": max_len}
+    about = {
+        "config": config,
+        "seed": recipe.seed,
+        "epochs": round(epochs, 3),
+        "data": {**data, "sha256": REVIEWS_SHA256},
+        "words": {"size": len(words), "sha256": training.words_hash(words)},
+        "task": {"name": recipe.task, "strength": recipe.strength, "base": recipe.base},
+        "tokens": round(int(rows.mask.sum()) * epochs),
+        "loss": {"nats_per_text": round(held_out(model, test), 4)},
+        "accuracy": round(training.accuracy(model, test), 4),
+    }
+    write(name, model, history, folder, about)
+
+
+def _fit(
+    recipe: ClassifierRecipe, model: nn.Module, rows: training.Examples, epochs: float
+) -> History:
+    """Train with the loss of the recipe's task."""
+    check_choice("task", recipe.task, TASKS)
+    loss: Callable[[Any, Any], Tensor] = training.classification_loss
+    extra: tuple[Tensor, ...] = ()
+    if recipe.task == "decoy":
+        base = classifier(recipe.base).model
+        assert isinstance(base, AttentionClassifier)
+        found = training.classify_all(base, rows)
+        loss, extra = training.decoy_loss(recipe.strength), (found.probability, found.attention)
+    elif recipe.task == "hide":
+        hidden = training.impermissible_mask(rows, rows, INDICATIVE)
+        loss, extra = training.hiding_loss(recipe.strength), (hidden,)
+    settings: dict[str, Any] = {"batch_size": BATCH, "lr": recipe.lr, "weight_decay": DECAY}
+    return training.fit_classifier(model, rows, epochs, extra, loss, **settings, seed=recipe.seed)
+
+
+@torch.no_grad()
+def held_out(model: nn.Module, test: training.Examples) -> float:
+    """Mean cross-entropy of a split in nats per text."""
+    total = 0.0
+    with evaluating(model):
+        for rows in torch.arange(len(test)).split(250):
+            part = test.take(rows)
+            loss = training.classification_loss(model, (part.ids, part.labels))
+            total += loss.item() * len(rows)
+    return total / len(test)

@@ -1,0 +1,117 @@
+"""The models of the histogram task.
+
+`histogram-semantic`, `histogram-positional` and `histogram-free` are trained on the rows of the
+released run; the card of the last one also tells which map an unconstrained model found from each
+of several starts. `histogram-counting` is the smallest counter, and its card holds the accuracy
+of a grid of small ones.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnlib.data import histogram
+from attnlib.models.histogram import SEES, HistogramModel, accuracy, count_loss, fresh, map_facts
+from attnlib.recipes.cards import finished, write
+from attnlib.training.loop import Batch, History, fit, shuffled
+
+MINIMA = tuple(f"histogram-{sees}" for sees in SEES)
+ROWS, SPLIT, QUICK, BATCH, SEED = 50_000, 0.7, 1_500, 128, 1
+STEPS = {"semantic": 10_000, "positional": 10_000, "free": 4_000}
+LR, WARMUP = 1e-2, 100
+MIXERS: dict[str, dict[str, Any]] = {
+    "dot": {"mixer": "dot", "softmax": False},
+    "dot + softmax": {"mixer": "dot", "softmax": True},
+    "linear + softmax": {"mixer": "linear", "softmax": True},
+}
+WIDTHS, HIDDEN, STARTS = (4, 8, 16, 32), (1, 4, 16, 64), 8
+
+
+def released_rows() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Training and validation rows with their counts, as in the released run: 70 to 30."""
+    ids, labels = histogram(ROWS)
+    cut = int(SPLIT * len(ids))
+    return (ids[:cut], labels[:cut]), (ids[cut:], labels[cut:])
+
+
+def trained(config: dict[str, Any], seed: int, steps: int) -> tuple[HistogramModel, History]:
+    """A model trained on new rows at every step."""
+    torch.manual_seed(seed)
+    model = HistogramModel(**config)
+    return model, run(model, fresh(BATCH, seed=seed), steps, seed)
+
+
+def run(model: HistogramModel, batch: Callable[[int], Batch], steps: int, seed: int) -> History:
+    """Train a model in place.
+
+    Raises:
+        SystemExit: if it was interrupted.
+    """
+    settings: dict[str, Any] = {"steps": steps, "lr": LR, "warmup": WARMUP, "seed": seed}
+    return finished(fit(model, batch, count_loss, **settings))
+
+
+def train_minimum(name: str, steps: int | None, folder: Path) -> None:
+    """One of the two minima, or the model that is free to choose."""
+    rows, validation = released_rows()
+    sees = name.removeprefix("histogram-")
+    config = {"vocab_size": 15, "length": 10, "sees": sees}
+    torch.manual_seed(SEED)
+    model = HistogramModel(**config)  # type: ignore[arg-type]
+    steps = STEPS[sees] if steps is None else steps
+    history = run(model, shuffled(rows, BATCH, SEED), steps, SEED)
+    more: dict[str, Any] = {"map": rounded(map_facts(model, validation[0][:2000]))}
+    if sees == "free":
+        more["starts"] = starts(min(steps, QUICK), validation)
+    _write(name, model, history, folder, validation, {"config": config, **more})
+
+
+def starts(steps: int, validation: tuple[Tensor, Tensor]) -> list[dict[str, float]]:
+    """Accuracy and map of unconstrained models that differ in nothing but their seed."""
+    found = []
+    for seed in range(STARTS):
+        model, _ = trained({"sees": "free"}, seed, steps)
+        facts = {"accuracy": accuracy(model, *validation)} | map_facts(model, validation[0][:2000])
+        found.append({"seed": seed} | rounded(facts))
+    return found
+
+
+def train_counting(name: str, steps: int | None, folder: Path) -> None:
+    """The smallest relation-based counter, and a grid over d_model, d_hidden and the mixer."""
+    steps, validation = QUICK if steps is None else steps, released_rows()[1]
+    grid: dict[str, list[list[float]]] = {}
+    for mixer, settings in MIXERS.items():
+        grid[mixer] = []
+        for d in WIDTHS:
+            sizes = [settings | {"plain": True, "d_model": d, "d_hidden": p} for p in HIDDEN]
+            found = [accuracy(trained(size, SEED, steps)[0], *validation) for size in sizes]
+            grid[mixer].append([round(value, 4) for value in found])
+    config = {"vocab_size": 15, "length": 10, "d_model": 16, "d_hidden": 1, "plain": True}
+    config |= MIXERS["dot"]
+    model, history = trained(config, SEED, 2 * steps)
+    more = {"grid": {"d_model": WIDTHS, "d_hidden": HIDDEN, "steps": steps, "accuracy": grid}}
+    _write(name, model, history, folder, validation, {"config": config, **more})
+
+
+def rounded(facts: dict[str, float]) -> dict[str, float]:
+    """The same numbers with four decimals, for a card."""
+    return {key: round(value, 4) for key, value in facts.items()}
+
+
+def _write(
+    name: str,
+    model: HistogramModel,
+    history: History,
+    folder: Path,
+    validation: tuple[Tensor, Tensor],
+    about: dict[str, Any],
+) -> None:
+    with torch.no_grad():
+        loss = {"nats_per_place": round(count_loss(model, validation).item(), 5)}
+    right = round(accuracy(model, *validation), 5)
+    data = {"source": "histogram", "rows": ROWS, "train": SPLIT, "seed": 42}
+    facts = {"data": data, "seed": SEED, "loss": loss, "accuracy": right}
+    write(name, model, history, folder, facts | about)

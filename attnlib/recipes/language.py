@@ -1,0 +1,130 @@
+"""The language models, their tokenizer, and one table of their losses.
+
+The models read the same tokens in the same order: batches of 32 windows of 128 tokens
+from the IMDB training split, in the 4,096-token BPE of the reviews. 5,000 batches are 20.5 million
+tokens; `reviews-gpt` goes on to 12,000, 49 million.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnlib.data import REVIEWS_SHA256, Split, reviews
+from attnlib.pretrained.checkpoints import KINDS, card, load, save, tokenizer
+from attnlib.recipes.cards import command, finished, write
+from attnlib.tokenizers.bpe import BPE
+from attnlib.training import bits_per_byte, evaluate, fit, next_token_loss, token_stream, windows
+
+STEPS, BATCH, LENGTH, VOCABULARY, SEED = 5_000, 32, 128, 4_096, 1
+
+
+@dataclass(frozen=True)
+class ModelRecipe:
+    """How a language model is built and trained.
+
+    Attributes:
+        kind: its class, one of `KINDS`.
+        config: arguments of that class, besides the size of the vocabulary.
+        lr: peak learning rate.
+        steps: batches of 4,096 tokens.
+        length: tokens of a window.
+    """
+
+    kind: str
+    config: dict[str, Any]
+    lr: float
+    steps: int = STEPS
+    length: int = LENGTH
+
+
+ATTENTION_ONLY = {"d_model": 128, "layers": 1, "heads": 4, "max_len": LENGTH, "norm": "none"}
+GPT: dict[str, Any] = {"d_model": 128, "layers": 4, "heads": 4, "d_ff": 512, "max_len": LENGTH}
+GPT |= {"activation": "gelu_tanh", "bias": True, "tied": True}  # GPT-2's architecture, small
+SHORT: dict[str, Any] = {"d_model": 64, "layers": 2, "heads": 4, "d_ff": 256, "max_len": 512}
+LANGUAGE_MODELS = {  # those of the common table
+    "zero-layer": ModelRecipe("ZeroLayer", {"d_model": 128}, 5e-3),
+    "ngram-3": ModelRecipe("NeuralNgram", {"n": 3, "d_model": 128, "d_hidden": 128}, 3e-3),
+    "ngram-5": ModelRecipe("NeuralNgram", {"n": 5, "d_model": 128, "d_hidden": 128}, 3e-3),
+    "elman": ModelRecipe("Elman", {"d_model": 128, "d_hidden": 128}, 2e-3),
+    "attention-1": ModelRecipe("Transformer", ATTENTION_ONLY, 3e-3),
+    "reviews-gpt": ModelRecipe("Transformer", GPT, 3e-3, 12_000),
+}
+# one small model per kind of position, trained on short windows and asked about long ones
+POSITIONS = {
+    f"positions-{kind}": ModelRecipe("Transformer", SHORT | {"positions": kind}, 3e-3, 1_500, 64)
+    for kind in ("learned", "sinusoidal", "rotary")
+}
+
+
+def train_tokenizer(name: str, steps: int | None, folder: Path) -> None:
+    """The tokenizer of the reviews, learned from all 25,000 of IMDB."""
+    splits = reviews("imdb")
+    texts = [text for part in (splits.train, splits.validation, splits.test) for text in part.texts]
+    about = {
+        "command": command(name),
+        "data": {"source": "imdb", "texts": len(texts), "sha256": REVIEWS_SHA256},
+        "vocab_size": VOCABULARY,
+        "ties": "the pair with the smaller (left id, right id) is merged first",
+    }
+    save(name, BPE.train(texts, VOCABULARY), about, folder)
+
+
+def train(name: str, steps: int | None, folder: Path) -> None:
+    """A language model of the table; the run can be interrupted and started again."""
+    recipe, bpe, splits = (LANGUAGE_MODELS | POSITIONS)[name], tokenizer(), reviews("imdb")
+    config, length = {"vocab_size": VOCABULARY, **recipe.config}, recipe.length
+    steps, state = recipe.steps if steps is None else steps, folder / f"{name}.state"
+    batch = windows(token_stream(splits.train.texts, bpe), length, BATCH * LENGTH // length, SEED)
+    # bfloat16 products: half the time, and the loss of the table is measured without them
+    loss = partial(next_token_loss, dtype=torch.bfloat16)
+    torch.manual_seed(SEED)
+    model = KINDS[recipe.kind](**config)
+    settings: dict[str, Any] = {"steps": steps, "lr": recipe.lr, "warmup": 200, "seed": SEED}
+    history = finished(fit(model, batch, loss, **settings, resume=state), state)
+    about = {
+        "config": config,
+        "data": {"source": "imdb", "split": "train", "sha256": REVIEWS_SHA256},
+        "tokenizer": "reviews-bpe",
+        "seed": SEED,
+        "tokens": history.steps * BATCH * LENGTH,
+        "window": length,
+        "loss": held_out(model, splits.test, bpe, length),
+    }
+    write(name, model, history, folder, about)
+    state.unlink()
+
+
+def held_out(model: Any, split: Split, bpe: BPE, length: int = LENGTH) -> dict[str, float]:
+    """The held-out loss of a language model, the one way in which every number here is made.
+
+    Args:
+        model: as in `next_token_loss`.
+        split: texts that it has not been trained on.
+        bpe: its tokenizer.
+        length: tokens of a window, the first of which is predicted from one token only.
+
+    Returns:
+        nats per token, and bits per byte of the texts with their end-of-text tokens' share.
+    """
+    stream = token_stream(split.texts, bpe)
+    nats = evaluate(model, stream, length)
+    n_bytes = sum(len(text.encode()) for text in split.texts)
+    bits = bits_per_byte(nats, len(stream), n_bytes)
+    return {"nats_per_token": round(nats, 4), "bits_per_byte": round(bits, 4)}
+
+
+def table() -> str:
+    """Held-out losses of all language models on the IMDB test split, measured now."""
+    bpe, test = tokenizer(), reviews("imdb").test
+    lines = ["model          parameters   training tokens   nats/token   bits/byte"]
+    for name in LANGUAGE_MODELS:
+        about = card(name)
+        loss = held_out(load(name), test, bpe)
+        lines.append(
+            f"{name:<14} {about['parameters']:>10,}   {about['tokens']:>15,}   "
+            f"{loss['nats_per_token']:>10.3f}   {loss['bits_per_byte']:>9.3f}"
+        )
+    return "\n".join(lines)

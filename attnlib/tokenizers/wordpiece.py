@@ -1,0 +1,37 @@
+"""WordPiece, as BERT's family uses it: the tokenizer of a published encoder, from its own file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class WordPiece:
+    """A thin wrapper of the `tokenizers` library, with the methods that all tokenizers here have.
+
+    Args:
+        path: the `tokenizer.json` of a published model.
+        max_len: tokens that the model reads, [CLS] and [SEP] among them.
+    """
+
+    def __init__(self, path: Path, max_len: int) -> None:
+        from tokenizers import Tokenizer
+
+        self.tokenizer = Tokenizer.from_file(str(path))
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(max_len)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text between [CLS] and [SEP]; what is beyond `max_len` is cut off."""
+        ids: list[int] = self.tokenizer.encode(text).ids
+        return ids
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The piece of each id; one that goes on a word begins with "##"."""
+        return [str(self.tokenizer.id_to_token(i)) for i in ids]
+
+    def word_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """The word that each token belongs to; [CLS] and [SEP] are words of their own."""
+        words: list[int] = []
+        for token in self.tokens(ids):
+            goes_on = bool(words) and token.startswith("##")
+            words.append((words[-1] if words else -1) + (not goes_on))
+        return tuple(words)

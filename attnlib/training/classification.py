@@ -1,0 +1,227 @@
+"""Training the classifiers of the reviews, honestly and otherwise.
+
+`examples` prepares a source, `fit_classifier` trains, `accuracy` and `classify_all` look. The other
+losses are those of the debate: `decoy_loss` for a model that predicts as another does but looks
+elsewhere (Wiegreffe and Pinter 2019), `hiding_loss` for one that does not seem to look at words it
+uses (Pruthi et al. 2020).
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attnlib.data import Split, reviews
+from attnlib.models.classifiers import AttentionClassifier, ClassifierOutput
+from attnlib.tokenizers.words import CLASSIFIER_TOKENS, PAD, Vocabulary, trim
+from attnlib.training.loop import Batch, History, fit, shuffled
+
+MIN_COUNT = {"rotten_tomatoes": 3, "imdb": 12}
+COUNTED = {"rotten_tomatoes": None, "imdb": 5_000}  # texts of the training split
+MAX_LEN = {"rotten_tomatoes": None, "imdb": 200}
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A split as tensors.
+
+    Attributes:
+        ids: (N, T) int64, padded at the end.
+        mask: True on real tokens, (N, T).
+        labels: (N,) float, 1 for a positive review.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: Tensor | slice) -> "Examples":
+        """Some of the examples, cut to the longest of them."""
+        mask = self.mask[rows]
+        longest = slice(int(mask.sum(1).max()))
+        return Examples(self.ids[rows][:, longest], mask[:, longest], self.labels[rows])
+
+
+@cache
+def vocabulary(source: str) -> Vocabulary:
+    """The words of a source: those that occur 3 times in the training split of Rotten
+    Tomatoes (5,150), or 12 times in the first 5,000 training reviews of IMDB (6,770)."""
+    texts = reviews(source).train.texts[: COUNTED[source]]
+    return Vocabulary.most_frequent(texts, MIN_COUNT[source])
+
+
+def words_hash(words: Vocabulary) -> str:
+    """SHA-256 of the words in the order of their ids.
+
+    >>> words_hash(Vocabulary(("a", "b")))[:12]
+    '7e18f737311b'
+    """
+    return hashlib.sha256("\n".join(words.words).encode()).hexdigest()
+
+
+def examples(split: Split, words: Vocabulary, max_len: int | None = None) -> Examples:
+    """A split in a vocabulary; texts without any word are left out, long ones cut off."""
+    ids = words.batch(split.texts, max_len)
+    mask = ids != PAD
+    kept = mask.any(1)
+    return Examples(ids[kept], mask[kept], torch.tensor(split.labels).float()[kept])
+
+
+def indicative_words(data: Examples, count: int) -> Tensor:
+    """The words that say most about the label, the most indicative first: ids (count,).
+
+    Ordered by |log((n₁ + 5) / (n₀ + 5))|, where n₁ and n₀ of the positive and of the negative texts
+    hold the word; the 5 keeps rare words from the top. The special tokens do not count.
+    """
+    size = int(data.ids.max()) + 1
+    present = torch.zeros(len(data), size).scatter_(1, data.ids, 1.0)
+    held = torch.stack([present[data.labels == label].sum(0) for label in (0.0, 1.0)])
+    log_odds = ((held[1] + 5) / (held[0] + 5)).log().abs()
+    log_odds[: len(CLASSIFIER_TOKENS)] = -1.0
+    return log_odds.argsort(descending=True, stable=True)[:count]
+
+
+def impermissible_mask(data: Examples, counted: Examples, count: int) -> Tensor:
+    """Where the `count` most indicative words of one split stand in another: (N, T), True there."""
+    return torch.isin(data.ids, indicative_words(counted, count)) & data.mask
+
+
+# --- losses -----------------------------------------------------------------------------------
+
+
+def classification_loss(model: Any, batch: Batch) -> Tensor:
+    """Mean cross-entropy in nats.
+
+    The batch is (ids (B, T), labels (B,)), then attention weights (B, T) that the model shall use
+    in place of its own, if any.
+    """
+    ids, labels, *weights = batch
+    keep = slice(trim(ids).shape[1])
+    given = [weight[:, keep] for weight in weights]
+    return F.binary_cross_entropy_with_logits(model(ids[:, keep], None, *given), labels)
+
+
+def decoy_loss(strength: float) -> Callable[[Any, Batch], Tensor]:
+    """Predict like a base model, look elsewhere: mean of |ŷ_a − ŷ_b| − λ KL(α_a ‖ α_b).
+
+    The trained adversary of Wiegreffe and Pinter (2019, section 5), λ = `strength`. The batch is
+    (ids, labels, ŷ_b (B,), α_b (B, T)) with what `classify_all` gives for the base model.
+    """
+
+    def loss(model: AttentionClassifier, batch: Batch) -> Tensor:
+        ids, _, y, alpha = batch
+        keep = slice(trim(ids).shape[1])
+        found, base = model.classify(ids[:, keep]), alpha[:, keep]
+        tiny = torch.finfo(base.dtype).tiny
+        log_ratio = found.attention.clamp_min(tiny).log() - base.clamp_min(1e-12).log()
+        divergence = (found.attention * log_ratio).sum(-1)
+        difference: Tensor = (found.probability - y).abs() - strength * divergence
+        return difference.mean()
+
+    return loss
+
+
+def hiding_loss(strength: float) -> Callable[[Any, Batch], Tensor]:
+    """Classify, but let no attention be seen on some words: CE − λ mean log(1 − Σ_{t ∈ I} α_t).
+
+    Pruthi et al. (2020, eq. 1), λ = `strength`. The batch is (ids, labels, I) with I (B, T) True
+    on the impermissible words.
+    """
+
+    def loss(model: AttentionClassifier, batch: Batch) -> Tensor:
+        ids, labels, hidden = batch
+        keep = slice(trim(ids).shape[1])
+        found = model.classify(ids[:, keep])
+        seen: Tensor = 1 - (found.attention * hidden[:, keep]).sum(-1)
+        error = F.binary_cross_entropy_with_logits(found.logits, labels)
+        return error - strength * seen.clamp_min(1e-6).log().mean()
+
+    return loss
+
+
+# --- training and reading ---------------------------------------------------------------------
+
+
+def fit_classifier(
+    model: nn.Module,
+    data: Examples,
+    epochs: float = 4,
+    extra: Sequence[Tensor] = (),
+    loss: Callable[[Any, Batch], Tensor] = classification_loss,
+    batch_size: int = 32,
+    seed: int = 0,
+    **settings: Any,
+) -> History:
+    """Train a classifier in place.
+
+    Args:
+        model: `AttentionClassifier` or `TransformerClassifier`.
+        data: the training split.
+        epochs: times through it.
+        extra: more tensors with a row for each example, for the batches of the loss.
+        loss: what to minimise, of the model and a batch (ids, labels, *extra).
+        batch_size: texts in a batch.
+        seed: of the order of the texts, and of dropout.
+        settings: of `fit`: lr, weight_decay (1e-2 unless given), seconds, progress.
+
+    Raises:
+        ValueError: if the model has no attention of its own and none is given.
+    """
+    if isinstance(model, AttentionClassifier) and model.attention_kind == "given" and not extra:
+        raise ValueError("this classifier has no attention of its own: extra=(weights (N, T),)")
+    steps = max(1, round(epochs * len(data) / batch_size))
+    batch = shuffled((data.ids, data.labels, *extra), batch_size, seed)
+    settings = {"warmup": min(50, steps // 10), "weight_decay": 1e-2} | settings
+    return fit(model, batch, loss, steps=steps, seed=seed, **settings)
+
+
+@torch.no_grad()
+def classify_all(
+    model: AttentionClassifier, data: Examples, weights: Tensor | None = None, batch_size: int = 256
+) -> ClassifierOutput:
+    """The reading of a whole split: logits (N,), attention (N, T), states (N, T, d).
+
+    Weights (N, T) take the place of the model's own attention.
+    """
+    width, parts = data.ids.shape[1], []
+    for rows in torch.arange(len(data)).split(batch_size):
+        part = data.take(rows)
+        given = None if weights is None else weights[rows][:, : part.ids.shape[1]]
+        found = model.classify(part.ids, part.mask, given)
+        short = width - part.ids.shape[1]
+        attention, states = F.pad(found.attention, (0, short)), found.states
+        parts.append((found.logits, attention, F.pad(states, (0, 0, 0, short))))
+    logits, attention, states = (torch.cat(column) for column in zip(*parts, strict=True))
+    return ClassifierOutput(logits, attention, states)
+
+
+def predict(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+    """The function from ids (B, T) and mask (B, T) to ŷ (B,), without gradient."""
+
+    @torch.no_grad()
+    def probability(ids: Tensor, mask: Tensor) -> Tensor:
+        logits: Tensor = model(ids, mask)
+        return logits.sigmoid()
+
+    return probability
+
+
+@torch.no_grad()
+def accuracy(
+    model: nn.Module, data: Examples, weights: Tensor | None = None, batch_size: int = 256
+) -> float:
+    """Share of examples whose predicted class is their label."""
+    right = 0
+    for rows in torch.arange(len(data)).split(batch_size):
+        part = data.take(rows)
+        given = () if weights is None else (weights[rows][:, : part.ids.shape[1]],)
+        right += int(((model(part.ids, part.mask, *given) > 0) == (part.labels > 0.5)).sum())
+    return right / len(data)

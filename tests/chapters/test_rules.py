@@ -1,0 +1,353 @@
+"""What every chapter looks like, and that each rule fires on a chapter that breaks it.
+
+For authors, what the rules in tools/chapter_rules.py ask of chapters/NN_name.ipynb:
+
+- First cell: `# NN · Title`; next line `*One question?*`; `**You will be able to**` with 3 to 5
+  bullets; `**You need** …`; `**Time** 40 min to read · 35 s to run on two cores`, under 60 s.
+- Heading levels step by one, and only the title has level 1. A code cell has at most 20 lines
+  that are not empty, the median cell 8; a cell that only draws is folded (metadata
+  jupyter.source_hidden) and does not count. No line of code is longer than 88, and no comment
+  talks to a tool. There are a **Predict**, a **Notice**, and a slider (AttentionView, explore or
+  Frames).
+- Every cell: metadata slideshow.slide_type, one of slide, subslide, fragment, skip, notes, "-".
+- The last headings: What we claimed and checked · What surprised us · Three questions to take
+  away · Exercises · References, none empty.
+- A reference is an item of the list under References; it tells the year and ends with its key in
+  references.bib in backticks: "- Elman (1990), *Finding Structure in Time*. `elman1990`".
+- Alt text of 20 characters or more: in Markdown, and for an output picture in its metadata,
+  {"image/png": {"alt": "…"}}, where the helpers of attnlib.plots put it.
+- Nothing that ties the chapter to a machine: no path hacks, %pip, fetching, absolute paths,
+  memory addresses, widget ids, timing metadata, stderr. `make chapters` executes and cleans.
+"""
+
+import copy
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import chapter_rules as rules
+import chapter_tools as tools
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+FIRST_FIVE = ("00_start_here", "01_ngram", "02_rnn", "03_bahdanau", "04_self_attention")
+HEADER = """\
+# 02 · A sample
+*Does the style test fire?*
+
+**You will be able to**
+- predict
+- run
+- explain
+
+**You need** nothing.
+
+**Time** 5 min to read · 12 s to run on two cores"""
+CLOSE = """\
+## What we claimed and checked
+All of it.
+## What surprised us
+Nothing.
+## Three questions to take away
+Why? How? When?
+## Exercises
+None yet.
+## References
+- Elman (1990), *Finding Structure in Time*. `elman1990`"""
+
+
+def sample() -> NotebookNode:
+    """A small chapter that keeps every rule."""
+    picture = new_output(
+        "display_data",
+        data={"image/png": "iVBORw0KGgo=", "text/plain": "AttentionView(1 layer)"},
+        metadata={"image/png": {"alt": "Heat map of one head: each row looks at its left"}},
+    )
+    cells = [
+        new_markdown_cell(HEADER),
+        new_markdown_cell("## A step\n**Predict.** What will it show?\n```\n# no heading\n```"),
+        new_code_cell(
+            "from attnlib.widgets import explore\nexplore(trace)",
+            execution_count=1,
+            outputs=[picture],
+        ),
+        new_markdown_cell("### A closer look\n**Notice.** It shows it."),
+        new_markdown_cell(CLOSE),
+    ]
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"
+        cell.metadata["slideshow"] = {"slide_type": "slide"}
+    notebook = new_notebook(cells=cells)
+    return tools.stamped(notebook)
+
+
+def test_the_chapters_are_there() -> None:
+    found = [path.stem for path in rules.chapter_paths()]
+    assert set(FIRST_FIVE) <= set(found), f"chapters/ holds only {found}"
+
+
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("path", rules.chapter_paths(), ids=lambda path: path.stem)
+def test_chapter_keeps_the_rule(path: Path, rule: Callable[[NotebookNode], list[str]]) -> None:
+    complaints = rule(nbformat.read(path, as_version=nbformat.NO_CONVERT))
+    assert not complaints, f"{path.name}:\n" + "\n".join(complaints)
+
+
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
+def test_a_good_chapter_gets_no_complaint(rule: Callable[[NotebookNode], list[str]]) -> None:
+    assert rule(sample()) == []
+
+
+def replace(cell: int, old: str, new: str) -> Callable[[NotebookNode], object]:
+    """A way to break a chapter: other text in one of its cells."""
+
+    def breaks(notebook: NotebookNode) -> None:
+        assert old in notebook.cells[cell].source
+        notebook.cells[cell].source = notebook.cells[cell].source.replace(old, new)
+
+    return breaks
+
+
+def code(source: str) -> Callable[[NotebookNode], object]:
+    """A way to break a chapter: other code in its only code cell."""
+    return lambda notebook: notebook.cells[2].update(source=source)
+
+
+def fold(cell: NotebookNode, source: str = "x = 1") -> None:
+    """Hide the code of a cell."""
+    cell.update(source=source)
+    cell.metadata["jupyter"] = {"source_hidden": True}
+
+
+def output(**fields: object) -> Callable[[NotebookNode], object]:
+    """A way to break a chapter: one more output of its only code cell."""
+    return lambda notebook: notebook.cells[2].outputs.append(new_output(**fields))
+
+
+def shown(**data: str) -> Callable[[NotebookNode], object]:
+    """A way to break a chapter: one more result of its only code cell."""
+    kinds = {kind.replace("_", "/", 1): value for kind, value in data.items()}
+    return output(output_type="display_data", data=kinds)
+
+
+BROKEN = [
+    (rules.format_is_valid, "4.5", lambda n: n.update(nbformat_minor=4)),
+    (rules.format_is_valid, "share an id", lambda n: n.cells[1].update(id="cell-0")),
+    (rules.format_is_valid, "not a valid", lambda n: n.cells[1].update(source=3)),
+    (rules.header_is_complete, "Title", replace(0, "# 02 · A sample", "# A sample")),
+    (rules.header_is_complete, "question", replace(0, "fire?", "fire.")),
+    (rules.header_is_complete, "Time", replace(0, "12 s to run", "some seconds to run")),
+    (rules.header_is_complete, "under 60 s", replace(0, "12 s", "60 s")),
+    (rules.header_is_complete, "3 to 5", replace(0, "- run\n", "")),
+    (rules.header_is_complete, "You need", replace(0, "**You need**", "You need")),
+    (rules.headings_step, "from 1 to 3", replace(1, "## A step", "### A step")),
+    (rules.headings_step, "only the title", replace(1, "## A step", "# A step")),
+    (rules.cells_are_short, "21 lines", code("x = 1\n\n" * 21)),
+    (rules.cells_are_short, "median", code("x = 1\n" * 9)),
+    (rules.cells_are_short, "no code", lambda n: n.cells.pop(2)),
+    (rules.cells_are_short, "no code", lambda n: fold(n.cells[2])),
+    (rules.code_fits_a_slide, "line of 89", code(f"x = 1  # {'x' * 80}")),
+    (rules.code_fits_a_slide, "line of 89", lambda n: fold(n.cells[2], f"x = 1  # {'x' * 80}")),
+    (rules.code_fits_a_slide, "fmt: skip", code("x = [1,\n     2]  # fmt: skip")),
+    (rules.asks_and_tells, "Predict", replace(1, "**Predict.**", "Think.")),
+    (rules.asks_and_tells, "Notice", replace(3, "**Notice.**", "See.")),
+    (rules.has_a_slider, "no slider", code("print(1)")),
+    (rules.slides_are_set, "cell-3", lambda n: n.cells[3].metadata.pop("slideshow")),
+    (
+        rules.slides_are_set,
+        "cell-3",
+        lambda n: n.cells[3].metadata.slideshow.update(slide_type="page"),
+    ),
+    (rules.closes_well, "What surprised us", replace(4, "## What surprised us\n", "")),
+    (rules.closes_well, "order", replace(4, "## References\n", "## References\n## More\n")),
+    (rules.closes_well, "empty", replace(4, "None yet.", "")),
+    (rules.was_executed, "not executed", lambda n: n.cells[2].update(execution_count=None)),
+    (rules.was_executed, "other code", code("explore(other)")),
+    (
+        rules.was_executed,
+        "ZeroDivisionError",
+        output(output_type="error", ename="ZeroDivisionError", evalue="", traceback=[]),
+    ),
+    (rules.outputs_are_clean, "stderr", output(output_type="stream", name="stderr", text="10 %")),
+    (rules.outputs_are_clean, "address", shown(text_plain="<object at 0x7f3a12bc00>")),
+    (
+        rules.outputs_are_clean,
+        "widget",
+        output(output_type="display_data", data={"application/vnd.jupyter.widget-view+json": {}}),
+    ),
+    (rules.images_have_alt, "too short", shown(image_png="iVBORw0KGgo=")),
+    (rules.images_have_alt, "too short", lambda n: n.cells[2].outputs[0].metadata.clear()),
+    (rules.images_have_alt, "too short", replace(3, "It shows", "![map](map.png) It shows")),
+    (rules.images_have_alt, "nothing", replace(3, "It", "![Image               1](m.png)")),
+    (rules.uses_no_hacks, "%pip", code("%pip install torch")),
+    (rules.uses_no_hacks, "!pip", code("!pip install torch")),
+    (rules.uses_no_hacks, "sys.path", code("import sys\nsys.path.append('..')")),
+    (rules.uses_no_hacks, "fetch", code("text = requests.get(address).text")),
+    (rules.uses_no_hacks, "fetch", code("page = open_page('https://example.org')")),
+    (rules.names_no_absolute_path, "/home/", code("open('/home/me/reviews.csv')")),
+    (rules.names_no_absolute_path, "/tmp/", shown(text_plain="saved in /tmp/map.png")),
+    (rules.names_no_absolute_path, "C:", code(r"open('C:\reviews.csv')")),
+    (rules.metadata_is_lean, "widgets", lambda n: n.metadata.update(widgets={})),
+    (rules.metadata_is_lean, "execution", lambda n: n.cells[2].metadata.update(execution={})),
+    (rules.references_are_known, "nobody1900", replace(4, "elman1990", "nobody1900")),
+    (rules.references_are_known, "no key", replace(4, " `elman1990`", "")),
+    (rules.references_are_known, "is of 1990", replace(4, "(1990)", "(1991)")),
+    (rules.references_are_known, "needs a list", replace(4, "- Elman", "Elman")),
+    (rules.is_small, "1.1 MB", shown(text_plain="x" * 1_100_000)),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "told", "breaks"), BROKEN, ids=[f"{r.__name__}-{t}" for r, t, _ in BROKEN]
+)
+def test_the_rule_fires(
+    rule: Callable[[NotebookNode], list[str]], told: str, breaks: Callable[[NotebookNode], object]
+) -> None:
+    notebook = sample()
+    breaks(notebook)
+    complaints = rule(notebook)
+    assert complaints
+    assert told in "\n".join(complaints)
+
+
+def test_a_cell_that_only_draws_may_be_long_if_it_is_folded() -> None:
+    notebook = sample()
+    drawing = copy.deepcopy(notebook.cells[2])
+    fold(drawing, "x = 1\n" * 30)
+    notebook.cells.insert(3, drawing)
+    assert rules.cells_are_short(notebook) == rules.code_fits_a_slide(notebook) == []
+
+
+def test_every_rule_is_shown_to_fire() -> None:
+    assert {rule for rule, _, _ in BROKEN} == set(rules.RULES)
+
+
+def test_the_bibliography_has_no_double_and_no_gap() -> None:
+    text = (rules.ROOT / "references.bib").read_text(encoding="utf-8")
+    assert text.count("\n@") == len(rules.bibliography())
+
+
+def test_the_course_map_of_the_readme_is_current() -> None:
+    text = tools.README.read_text(encoding="utf-8")
+    told = tools.with_map(text, tools.course_map(rules.chapter_paths()))
+    assert text == told, "the README's course map differs from the headers: run make chapters"
+
+
+def test_the_course_map_quotes_the_headers(tmp_path: Path) -> None:
+    path = tmp_path / "02_sample.ipynb"
+    nbformat.write(sample(), path)
+    row = tools.course_map([path]).splitlines()[-1]
+    assert row == (
+        "| [02 · A sample](chapters/02_sample.ipynb) | Does the style test fire? | 5 min | 12 s |"
+    )
+
+
+def test_a_map_without_its_place_in_the_readme_is_an_error() -> None:
+    with pytest.raises(ValueError, match="course map"):
+        tools.with_map("# A README with no markers", "| map |")
+
+
+def test_measured_seconds_go_into_the_header_and_nowhere_else() -> None:
+    before = sample()
+    after = tools.with_seconds(before, 31.2)
+    assert rules.header(after).run == 35
+    assert rules.header(before).run == 12
+    assert [c.source for c in after.cells[1:]] == [c.source for c in before.cells[1:]]
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.4, 1), (7.2, 8), (10, 10), (10.1, 15), (31, 35)])
+def test_measured_seconds_are_rounded_up(seconds: float, told: int) -> None:
+    assert tools.rounded(seconds) == told
+
+
+def test_a_chapter_is_stale_when_its_code_or_the_library_changed() -> None:
+    fresh = sample()
+    assert not tools.is_stale(fresh)
+    retold = sample()
+    retold.cells[3].source += " And more."
+    assert not tools.is_stale(retold)
+    recoded = sample()
+    recoded.cells[2].source += "\nprint(1)"
+    assert tools.is_stale(recoded)
+    old_library = sample()
+    old_library.metadata.attnlib.library = "another"
+    assert tools.is_stale(old_library)
+
+
+def test_cleaning_keeps_ids_slides_and_fallbacks_and_drops_the_rest() -> None:
+    notebook = sample()
+    notebook.metadata.update(widgets={"state": 1}, jupytext={}, kernelspec={"name": "mine"})
+    notebook.cells[2].metadata.update(execution={"iopub.status.busy": "now"}, tags=["keep"])
+    notebook.cells[2].outputs[0].data["application/vnd.jupyter.widget-view+json"] = {"model_id": 1}
+    clean = tools.cleaned(notebook)
+    assert rules.metadata_is_lean(clean) == rules.outputs_are_clean(clean) == []
+    assert [c.id for c in clean.cells] == [c.id for c in notebook.cells]
+    assert clean.cells[2].metadata == {"slideshow": {"slide_type": "slide"}, "tags": ["keep"]}
+    assert set(clean.cells[2].outputs[0].data) == {"image/png", "text/plain"}
+    assert clean.metadata.kernelspec.name == "python3"
+    assert "widgets" in notebook.metadata, "the argument is left as it was"
+
+
+@pytest.mark.slow
+def test_executing_writes_a_chapter_that_keeps_the_rules(tmp_path: Path) -> None:
+    notebook = sample()
+    notebook.cells[2].source = "print(6 * 7)"
+    path = tmp_path / "02_sample.ipynb"
+    nbformat.write(notebook, path)
+    result, seconds = tools.executed(path)
+    assert result.cells[2].outputs[0].text == "42\n"
+    assert rules.was_executed(result) == rules.metadata_is_lean(result) == []
+    assert [c.id for c in result.cells] == [c.id for c in notebook.cells]
+    assert seconds > 0
+
+
+@pytest.mark.slow
+def test_a_kernel_finds_the_network_cut(tmp_path: Path) -> None:
+    notebook = new_notebook(
+        cells=[
+            new_code_cell("import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=30)")
+        ]
+    )
+    path = tmp_path / "02_online.ipynb"
+    nbformat.write(notebook, path)
+    with pytest.raises(Exception, match=r"network cut, and something asked for '192\.0\.2\.1'"):
+        tools.executed(path)
+
+
+def test_cleaning_drops_progress_bars_and_joins_streams() -> None:
+    notebook = sample()
+    bar = new_output("display_data", data={"text/plain": "  0%|          | 0/300 [00:00<?]"})
+    parts = [new_output("stream", name="stdout", text=text) for text in ("one\n", "two\n")]
+    notebook.cells[2].outputs = [bar, *parts, notebook.cells[2].outputs[0]]
+    stream, picture = tools.cleaned(notebook).cells[2].outputs
+    assert stream.text == "one\ntwo\n"
+    assert "image/png" in picture.data
+    assert len(notebook.cells[2].outputs) == 4, "the argument is left as it was"
+
+
+def test_formulas_become_mathml_and_code_stays() -> None:
+    notebook = sample()
+    notebook.cells[1].source = "Root $\\sqrt{d_k}$, `a$b$`, and\n$$\\sum_t A_{s,t}$$\n```\n$x$\n```"
+    told = tools.with_mathml(notebook).cells[1].source
+    assert told.count("<math ") == 2
+    assert "<msqrt>" in told
+    assert 'display="block"' in told
+    assert "`a$b$`" in told
+    assert "$x$" in told
+    assert "\\sqrt" not in told
+
+
+@pytest.mark.slow
+def test_a_page_asks_no_host_for_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = sample()
+    notebook.cells[2].source = "print(6 * 7)"
+    notebook.cells[3].source += " $x^2$"
+    nbformat.write(notebook, tmp_path / "02_sample.ipynb")
+    monkeypatch.setenv("ATTNLIB_STATIC", "")  # `pages` sets these two; the fixture takes them back
+    monkeypatch.setenv("TQDM_DISABLE", "")
+    assert tools.pages([tmp_path / "02_sample.ipynb"], tmp_path / "pages") == 0
+    html = (tmp_path / "pages" / "02_sample.html").read_text(encoding="utf-8")
+    assert "<msup>" in html
+    assert re.findall(r"""(?:src|href)=["']https?://[^"']*""", html) == []

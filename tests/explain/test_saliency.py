@@ -1,0 +1,284 @@
+"""Gradients and leaving out, against independent computations."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlib.explain.saliency import (
+    aggregate,
+    gradient,
+    gradient_importance,
+    gradient_times_input,
+    importance,
+    integrated_gradients,
+    leave_one_out,
+)
+from attnlib.models.classifiers import AttentionClassifier, TransformerClassifier
+from attnlib.training.classification import predict
+
+quick = settings(max_examples=40)
+IDS = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0], [9, 0, 0, 0]])
+MASK = IDS != 0
+
+
+def model_of(encoder="lstm", attention="additive"):
+    torch.manual_seed(0)
+    return AttentionClassifier(20, 6, 5, encoder, attention).double().eval()
+
+
+def scorers():
+    for encoder in ("lstm", "average", "cnn"):
+        model = model_of(encoder)
+        yield model.scorer(MASK), model.embed(IDS).detach()
+        yield model.scorer(MASK, detach=True), model.embed(IDS).detach()
+    torch.manual_seed(0)
+    model = TransformerClassifier(20, 8, 2, 2, 16, 8).double().eval()
+    yield model.scorer(MASK), model.embed(IDS).detach()
+
+
+def grads(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+# --- the gradient -----------------------------------------------------------------------------
+
+
+def differences(score, x, step=1e-6):
+    """(g(x + step e) − g(x − step e)) / 2 step for every token and dimension e."""
+    found = torch.zeros_like(x)
+    for t in range(x.shape[1]):
+        for j in range(x.shape[2]):
+            move = torch.zeros_like(x)
+            move[:, t, j] = step
+            with torch.no_grad():
+                found[:, t, j] = (score(x + move) - score(x - move)) / (2 * step)
+    return found
+
+
+@pytest.mark.claim(24)
+def test_the_gradient_equals_finite_differences():
+    compared = 0
+    for i, (score, x) in enumerate(scorers()):
+        if i in (1, 3, 5):  # attention detached: not the derivative of anything computed here
+            continue
+        found = gradient(score, x)
+        torch.testing.assert_close(found, differences(score, x), atol=1e-8, rtol=1e-5)
+        assert found.abs().max() > 1e-3
+        compared += 1
+    assert compared == 4
+
+
+@pytest.mark.claim(24)
+def test_the_detached_gradient_equals_differences_at_fixed_attention():
+    model = model_of("lstm")
+    x, alpha = model.embed(IDS).detach(), model.classify(IDS).attention.detach()
+    found = gradient(model.scorer(MASK, detach=True), x)
+    torch.testing.assert_close(
+        found, differences(model.scorer(MASK, weights=alpha), x), atol=1e-8, rtol=1e-5
+    )
+
+
+def test_padding_has_no_gradient():
+    for score, x in list(scorers())[:-1]:
+        assert (gradient(score, x)[~MASK] == 0).all()
+
+
+def test_a_single_text_needs_no_batch_and_nothing_is_left_behind():
+    W = grads(4, 3)
+    x = grads(4, 3, seed=1).requires_grad_()
+    found = gradient(lambda y: (y * W).sum(), x)
+    torch.testing.assert_close(found, W)
+    assert x.grad is None
+    with torch.no_grad():
+        torch.testing.assert_close(gradient(lambda y: (y * W).sum(), x), W)
+
+
+def test_a_score_that_is_no_number_per_row_is_refused():
+    with pytest.raises(ValueError, match="one number per row"):
+        gradient(lambda x: x.sum(-1), torch.ones(2, 3, 4))
+
+
+def test_captum_finds_the_same():
+    captum = pytest.importorskip("captum.attr")
+    for score, x in scorers():
+        theirs = captum.Saliency(score).attribute(x.clone().requires_grad_(), abs=False)
+        torch.testing.assert_close(gradient(score, x), theirs)
+        theirs = captum.InputXGradient(score).attribute(x.clone().requires_grad_()).sum(-1)
+        torch.testing.assert_close(gradient_times_input(score, x), theirs.detach())
+    for encoder in ("lstm", "average", "cnn"):
+        model = model_of(encoder)
+        x, baseline = model.embed(IDS[:1]).detach(), grads(1, 4, 6, seed=3) / 10
+
+        def score(x, model=model):  # captum makes one batch of all steps
+            return model.scorer(torch.ones(x.shape[:2], dtype=torch.bool))(x)
+
+        theirs = captum.IntegratedGradients(score).attribute(
+            x, baseline, n_steps=20, method="riemann_middle"
+        )
+        ours = integrated_gradients(score, x, baseline, steps=20)
+        torch.testing.assert_close(ours, theirs.sum(-1), atol=1e-8, rtol=1e-6)
+
+
+# --- one number per token ---------------------------------------------------------------------
+
+
+@pytest.mark.claim(25)
+def test_the_three_aggregations_are_their_formulas():
+    G = grads(2, 3, 5)
+    for b in range(2):
+        for t in range(3):
+            row = G[b, t].tolist()
+            assert aggregate(G, "avg")[b, t].item() == pytest.approx(sum(row) / 5)
+            assert aggregate(G, "l1")[b, t].item() == pytest.approx(sum(map(abs, row)) / 5)
+            assert aggregate(G, "l2")[b, t].item() == pytest.approx(sum(g * g for g in row) ** 0.5)
+
+
+@pytest.mark.claim(25)
+@quick
+@given(seed=st.integers(0, 999), d=st.integers(1, 9))
+def test_l2_is_at_most_l1(seed, d):
+    G = grads(4, d, seed=seed)
+    average, one, two = (aggregate(G, how) for how in ("avg", "l1", "l2"))
+    near = 1 + 1e-12
+    assert (two <= d * one * near).all(), "‖∇‖₂ ≤ ‖∇‖₁"
+    assert (d**0.5 * one <= two * near).all(), "‖∇‖₁ ≤ √d ‖∇‖₂"
+    assert (average.abs() <= one * near).all()
+    torch.testing.assert_close(aggregate(-3 * G, "avg"), -3 * average)
+    for how, value in (("l1", one), ("l2", two)):
+        torch.testing.assert_close(aggregate(-3 * G, how), 3 * value)
+    sparse = torch.zeros(1, d, dtype=torch.float64)
+    sparse[0, 0] = -2.0  # one dimension: both norms are its size
+    assert aggregate(sparse, "l2").item() == pytest.approx(d * aggregate(sparse, "l1").item())
+
+
+@pytest.mark.claim(25)
+def test_the_l2_that_the_notes_print_is_another_number():
+    G = torch.tensor([[3.0, -4.0]])
+    printed = G.abs().mean(-1)
+    assert torch.equal(printed, aggregate(G, "l1"))
+    assert aggregate(G, "l2").item() == 5.0 != printed.item()
+
+
+def test_masks_and_wrong_names():
+    assert (aggregate(grads(3, 4, 5), "l2", MASK)[~MASK] == 0).all()
+    with pytest.raises(ValueError, match="how must be one of"):
+        aggregate(grads(2, 2), "max")
+
+
+@quick
+@given(seed=st.integers(0, 999))
+def test_importances_are_shares_of_the_real_tokens(seed):
+    shares = importance(grads(3, 4, seed=seed), MASK)
+    torch.testing.assert_close(shares.sum(-1), torch.ones(3, dtype=torch.float64))
+    assert (shares >= 0).all()
+    assert (shares[~MASK] == 0).all()
+
+
+def test_where_nothing_matters_the_shares_are_equal():
+    shares = [[0.25] * 4, [0.5, 0.5, 0, 0], [1, 0, 0, 0]]
+    assert importance(torch.zeros(3, 4), MASK).tolist() == shares
+    third = importance(torch.zeros(3, dtype=torch.float64))
+    assert third.tolist() == pytest.approx([1 / 3] * 3, rel=1e-15)
+    three = torch.tensor([True, True, True, False])
+    assert torch.equal(importance(torch.zeros(4).double(), three)[:3], third)
+    assert (importance(torch.zeros(4), torch.zeros(4, dtype=torch.bool)) == 0).all()
+
+
+def test_padding_counts_nowhere():
+    """Also where a score has a gradient on it."""
+    x = grads(3, 4, 6)
+    straight = lambda x: (x**2).sum((-2, -1))  # noqa: E731
+    flat = lambda x: x.sum((-2, -1)) * 0  # noqa: E731
+    for found in (
+        gradient_times_input(straight, x, MASK),
+        integrated_gradients(straight, x, mask=MASK),
+        gradient_importance(straight, x, MASK),
+    ):
+        assert (found[~MASK] == 0).all()
+        assert (found[MASK] > 0).all()
+    assert torch.equal(gradient_importance(flat, x, MASK), importance(torch.zeros(3, 4), MASK))
+
+
+def test_gradient_times_input_of_a_linear_score_is_exact():
+    w, x = grads(6), grads(2, 4, 6, seed=1)
+    score = lambda x: (x @ w).sum(-1)  # noqa: E731
+    torch.testing.assert_close(gradient_times_input(score, x), x @ w)
+    expected = (x @ w).abs() / (x @ w).abs().sum(-1, keepdim=True)
+    torch.testing.assert_close(gradient_importance(score, x), expected)
+
+
+def test_the_measure_of_jain_and_wallace_token_by_token():
+    model = model_of("lstm")
+    x = model.embed(IDS[:1]).detach()
+    G = gradient(model.scorer(MASK[:1], detach=True), x)
+    sizes = [abs(sum(G[0, t, j].item() * x[0, t, j].item() for j in range(6))) for t in range(4)]
+    found = gradient_importance(model.scorer(MASK[:1], detach=True), x, MASK[:1])[0]
+    assert found.tolist() == pytest.approx([size / sum(sizes) for size in sizes])
+
+
+def test_integrated_gradients_are_complete():
+    for i, (score, x) in enumerate(scorers()):
+        if i not in (0, 2, 4):  # detached: the gradient of another function; the
+            continue  # transformer turns so sharply near x that it would need many steps
+        baseline = grads(*x.shape, seed=2)
+        with torch.no_grad():
+            way = score(x) - score(baseline.expand_as(x))
+        errors = [
+            (integrated_gradients(score, x, baseline, steps).sum(-1) - way).abs().max().item()
+            for steps in (10, 40)
+        ]
+        assert errors[1] < 1e-3
+        if i != 4:  # the convolution has kinks (ReLU), which the midpoints may miss
+            assert errors[1] < errors[0] / 4
+    with pytest.raises(ValueError, match="steps"):
+        integrated_gradients(score, x, steps=0)
+
+
+def test_integrated_gradients_of_a_square_by_hand():
+    """Σ (x² − x₀²), for any number of steps: the midpoint is exact where the gradient is linear."""
+    x, start = grads(2, 4, 6), grads(6, seed=1)
+    square = lambda x: (x**2).sum((-2, -1))  # noqa: E731
+    for steps in (1, 2, 7):
+        found = integrated_gradients(square, x, start, steps)
+        torch.testing.assert_close(found, (x**2 - start**2).sum(-1))
+        torch.testing.assert_close(integrated_gradients(square, x, steps=steps), (x**2).sum(-1))
+
+
+# --- leaving out ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ["lstm", "average", "cnn"])
+@pytest.mark.parametrize("batch_size", [2, 512])
+def test_leave_one_out_deletes_one_token(encoder, batch_size):
+    model = model_of(encoder)
+    found = leave_one_out(predict(model), IDS, MASK, batch_size)
+    for i, row in enumerate(IDS.tolist()):
+        real = [token for token in row if token]
+        for t in range(len(row)):
+            expected = 0.0
+            if t < len(real) > 1:
+                y, shorter = (
+                    predict(model)(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))
+                    for ids in (real, real[:t] + real[t + 1 :])
+                )
+                expected = (y - shorter).item()
+            assert found[i, t].item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_leave_one_out_keeps_the_precision_of_the_model_and_pads_no_more_than_it_must():
+    model, widths = model_of(), []
+
+    def recorded(ids, mask):
+        assert torch.equal(mask, ids != 0)
+        widths.append((len(ids), ids.shape[1]))
+        return predict(model)(ids, mask)
+
+    found = leave_one_out(recorded, IDS, MASK, batch_size=1)
+    assert found.dtype == torch.float64
+    assert widths[:3] == [(1, 4), (1, 2), (1, 1)]
+    assert widths[3:] == [(1, 1)] * 2 + [(1, 3)] * 4, "texts of like length, the shortest first"
+    empty = torch.zeros(1, 4, dtype=torch.int64)
+    leave_one_out(recorded, empty, empty != 0)
+    assert widths[-1] == (1, 1), "a text without a word is read as one that is padding"

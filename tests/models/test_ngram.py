@@ -1,0 +1,279 @@
+"""Counting, the zero-layer transformer and the neural n-gram: what they see and what they learn."""
+
+import math
+from collections import Counter, defaultdict
+from functools import cache
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from attnlib import pretrained
+from attnlib.data import reviews
+from attnlib.models.ngram import CountModel, NeuralNgram, ZeroLayer
+from attnlib.training.language import evaluate, token_stream
+
+D = 5
+streams = st.lists(st.integers(0, D - 1), max_size=40).map(lambda ids: torch.tensor(ids).long())
+smoothings = st.sampled_from(["witten-bell", 1, 0.1, 1e-3])
+
+
+def by_hand(stream: list[int], context: list[int], n: int, smoothing: float | str) -> list[float]:
+    """The smoothed distribution with dictionaries, straight from the definition."""
+    counts: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+    for m in range(n):
+        for t in range(m, len(stream)):
+            counts[tuple(stream[t - m : t])][stream[t]] += 1
+
+    def p(c: tuple[int, ...], w: int) -> float:
+        after = counts[c]
+        shorter = p(c[1:], w) if c else 1 / D
+        if not after.total():
+            return shorter
+        return (after[w] + len(after) * shorter) / (after.total() + len(after))
+
+    c = tuple(context[max(0, len(context) - n + 1) :])
+    if smoothing == "witten-bell":
+        return [p(c, w) for w in range(D)]
+    total = counts[c].total() + smoothing * D
+    return [(counts[c][w] + smoothing) / total for w in range(D)]
+
+
+# --- counts -----------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(streams, st.integers(1, 5), smoothings, streams)
+def test_count_model_is_a_proper_distribution(stream, n, smoothing, context):
+    p = CountModel(n, D, smoothing).fit(stream).probabilities(context)
+    assert p.shape == (D,)
+    assert (p > 0).all()
+    assert p.sum().item() == pytest.approx(1, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(streams.filter(len), st.integers(1, 4), smoothings, streams)
+@example(torch.tensor([0, 1, 0, 1, 0, 2]), 2, "witten-bell", torch.tensor([0]))
+def test_count_model_equals_the_definition(stream, n, smoothing, context):
+    found = CountModel(n, D, smoothing).fit(stream).probabilities(context)
+    if smoothing != "witten-bell" and len(context) < n - 1 <= len(stream):
+        n = len(context) + 1  # the longest context there is
+    expected = by_hand(stream.tolist(), context.tolist(), min(n, len(stream)), smoothing)
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_witten_bell_on_paper():
+    """After 0: twice 1, once 2. (2 + 2 · p(1)) / (3 + 2), with p(1) = (2 + 3 · 1/5) / (6 + 3)."""
+    model = CountModel(2, D).fit(torch.tensor([0, 1, 0, 1, 0, 2]))
+    p1 = (2 + 3 / 5) / 9
+    assert model.probabilities(torch.tensor([0]))[1].item() == pytest.approx((2 + 2 * p1) / 5)
+
+
+@settings(deadline=None)
+@given(streams, st.integers(1, 5), smoothings, st.lists(st.integers(0, D - 1), min_size=2))
+def test_loss_and_logits_agree_with_the_probabilities(stream, n, smoothing, ids):
+    model, ids = CountModel(n, D, smoothing).fit(stream), torch.tensor(ids)
+    one_by_one = [-model.probabilities(ids[:t])[ids[t]].log() for t in range(1, len(ids))]
+    expected = torch.stack(one_by_one).mean().item()
+    assert model.nats_per_token(ids) == pytest.approx(expected)
+    assert model.nats_per_token(torch.stack([ids, ids])) == pytest.approx(expected)
+    logits = model(ids[None])
+    assert logits.shape == (1, len(ids), D)
+    assert F.cross_entropy(logits[0, :-1], ids[1:]).item() == pytest.approx(expected, abs=1e-5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(streams.filter(len), st.integers(1, 5), smoothings)
+def test_a_variant_is_what_a_new_fit_gives(stream, n, smoothing):
+    before = stream.clone()
+    big = CountModel(5, D).fit(stream)
+    small = CountModel(n, D, smoothing).fit(stream)
+    assert torch.equal(big.variant(n, smoothing).probabilities(stream), small.probabilities(stream))
+    assert torch.equal(stream, before)
+
+
+@settings(deadline=None)
+@given(streams.filter(lambda s: len(s) > 4), streams.filter(lambda s: len(s) > 4))
+def test_unseen_shares_by_hand(stream, other):
+    shares = CountModel(4, D).fit(stream).unseen(other)
+    for n, share in enumerate(shares, 1):
+        known = {tuple(stream[i : i + n].tolist()) for i in range(len(stream) - n + 1)}
+        asked = [tuple(other[i : i + n].tolist()) for i in range(len(other) - n + 1)]
+        assert share == pytest.approx(sum(gram not in known for gram in asked) / len(asked))
+    assert len(shares) == 4
+    assert shares == sorted(shares)
+    assert CountModel(4, D).fit(stream).unseen(stream) == [0, 0, 0, 0]
+
+
+def test_counts_learn_a_source_and_not_more_than_it_holds():
+    """A second-order source of known entropy: n = 3 reaches it, n = 2 cannot."""
+    generator = torch.Generator().manual_seed(0)
+    bits = torch.randint(2, (20_000,), generator=generator)
+    flips = torch.rand(20_000, generator=generator) < 0.1
+    for t in range(2, len(bits)):
+        bits[t] = bits[t - 1] ^ bits[t - 2] ^ flips[t]
+    entropy = -(0.1 * math.log(0.1) + 0.9 * math.log(0.9))
+    model = CountModel(3, 2).fit(bits[:15_000])
+    assert model.nats_per_token(bits[15_000:]) == pytest.approx(entropy, abs=0.02)
+    assert model.variant(2, "witten-bell").nats_per_token(bits[15_000:]) > entropy + 0.25
+
+
+def test_bad_count_models():
+    with pytest.raises(ValueError, match="n ≥ 1"):
+        CountModel(0, D)
+    with pytest.raises(ValueError, match="number > 0, got 0"):
+        CountModel(2, D, 0)
+    with pytest.raises(ValueError, match="'kneser-ney'"):
+        CountModel(2, D, "kneser-ney")
+    with pytest.raises(ValueError, match="up to n = 2"):
+        CountModel(2, D).variant(3, 1)
+    for call in (CountModel(2, D).fit, CountModel(2, D).probabilities):
+        with pytest.raises(ValueError, match=r"0 … 4, got 1 … 5"):
+            call(torch.tensor([1, 5]))
+    with pytest.raises(ValueError, match="nothing to predict"):
+        CountModel(2, D).nats_per_token(torch.tensor([1]))
+
+
+def test_before_any_text_all_tokens_are_alike():
+    assert CountModel(3, D).nats_per_token(torch.tensor([1, 2, 3])) == pytest.approx(math.log(D))
+
+
+# --- the zero-layer transformer ---------------------------------------------------------------
+
+
+@pytest.mark.claim(34)
+@settings(deadline=None, max_examples=20)
+@given(st.integers(2, 30), st.integers(1, 8), st.integers(0, 99))
+def test_zero_layer_is_a_table_of_low_rank(vocab_size, d_model, seed):
+    torch.manual_seed(seed)
+    model = ZeroLayer(vocab_size, d_model)
+    ids = torch.randint(vocab_size, (2, 7))
+    table = model.W_E @ model.W_U
+    torch.testing.assert_close(model(ids), table[ids], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(model(ids), model.hidden(ids) @ model.W_U)
+    assert torch.linalg.matrix_rank(table.detach().double(), tol=1e-4) <= d_model
+
+
+def train(model: torch.nn.Module, ids: torch.Tensor, steps: int) -> float:
+    """Loss of every next token of one short text, after some steps of Adam on just that text."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(ids[None])[0, :-1], ids[1:])
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+@pytest.mark.claim(34)
+def test_zero_layer_learns_the_bigram_table_if_it_is_wide_enough():
+    torch.manual_seed(0)
+    ids = torch.multinomial(torch.ones(3_000, 8), 1)[:, 0]
+    ids[1:] = torch.where(torch.rand(2_999) < 0.5, (ids[:-1] * 3 + 1) % 8, ids[1:])
+    counts = torch.zeros(8, 8).index_put((ids[:-1], ids[1:]), torch.ones(2_999), accumulate=True)
+    bigram = counts / counts.sum(1, keepdim=True)
+    floor = -(counts * bigram.clamp(min=1e-9).log()).sum().item() / 2_999
+    wide, narrow = ZeroLayer(8, 8), ZeroLayer(8, 1)
+    assert train(wide, ids, 400) == pytest.approx(floor, abs=2e-3)
+    learned = (wide.W_E @ wide.W_U).softmax(-1).detach()
+    torch.testing.assert_close(learned, bigram, atol=0.02, rtol=0)
+    assert train(narrow, ids, 400) > floor + 0.1  # one dimension cannot hold the table
+
+
+@cache
+def held_out() -> torch.Tensor:
+    """The first 100 reviews of the IMDB test split, as tokens."""
+    return token_stream(reviews("imdb").test.texts[:100], pretrained.tokenizer())
+
+
+@pytest.mark.claim(34)
+def test_trained_zero_layer_agrees_with_the_bigram_counts():
+    texts = reviews("imdb").train.texts[:2_000]
+    stream = token_stream(texts, pretrained.tokenizer())
+    counts, model = CountModel(2, 4096).fit(stream), pretrained.load("zero-layer")
+    common = torch.bincount(stream, minlength=4096).topk(40).indices
+    bigram = torch.stack([counts.probabilities(token[None]) for token in common])
+    unigram = CountModel(1, 4096).fit(stream).probabilities(stream[:0])
+    learned = model(common[:, None])[:, 0].double().log_softmax(-1)
+    to_bigram = F.kl_div(learned, bigram, reduction="none").sum(-1)
+    to_unigram = F.kl_div(unigram.log().expand(40, -1), bigram, reduction="none").sum(-1)
+    # (the mean row closes three quarters of the way from the unigram to the bigram counts)
+    assert to_bigram.mean() < 0.25 * to_unigram.mean()
+    assert (to_bigram < to_unigram).all()
+
+
+# --- the neural n-gram ------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(2, 6), st.integers(1, 9), st.integers(0, 99))
+def test_neural_ngram_equals_its_definition(n, length, seed):
+    """Position by position: concatenate, multiply, tanh; `before` where there is no token."""
+    torch.manual_seed(seed)
+    model = NeuralNgram(D, n, d_model=3, d_hidden=4)
+    torch.nn.init.uniform_(model.b)
+    ids = torch.randint(D, (1, length))
+    for t, found in enumerate(model(ids)[0]):
+        inputs = [model.W_E[ids[0, t - i]] if t >= i else model.before for i in range(n - 1)]
+        hidden = torch.tanh(torch.cat(inputs) @ model.W_H.reshape(-1, 4) + model.b)
+        torch.testing.assert_close(found, hidden @ model.W_U, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.claim(35)
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 6), st.integers(0, 9), st.integers(0, 99))
+def test_a_token_outside_the_window_is_invisible(n, where, seed):
+    torch.manual_seed(seed)
+    model, ids = NeuralNgram(D, n, d_model=3, d_hidden=4), torch.randint(D, (1, 10))
+    other = ids.clone()
+    other[0, where] = (ids[0, where] + 1) % D
+    moved = (model(ids) != model(other)).any(-1)[0]
+    inside = (torch.arange(10) >= where) & (torch.arange(10) < where + n - 1)
+    assert torch.equal(moved, inside)  # outside the window: bit for bit the same
+
+
+@pytest.mark.claim(35)
+def test_held_out_loss_falls_with_n():
+    loss = {
+        name: evaluate(pretrained.load(name), held_out())
+        for name in ("zero-layer", "ngram-3", "ngram-5")
+    }
+    assert loss["zero-layer"] > loss["ngram-3"] + 0.1, loss
+    assert loss["ngram-3"] > loss["ngram-5"] + 0.01, loss
+    assert loss["zero-layer"] < 5.5, loss  # and all of them have learned: unigrams give 6.8
+
+
+@pytest.mark.claim(35)
+@pytest.mark.parametrize("name", ["zero-layer", "ngram-3", "ngram-5"])
+def test_text_is_generated(name):
+    """Fifty sampled tokens are text, and the model's own guess beats a shuffle of them."""
+    bpe, model = pretrained.tokenizer(), pretrained.load(name)
+    generator, ids = torch.Generator().manual_seed(0), torch.tensor(bpe.encode("This film"))
+    with torch.no_grad():
+        for _ in range(50):
+            p = model(ids[None])[0, -1].softmax(-1)
+            ids = torch.cat([ids, torch.multinomial(p, 1, generator=generator)])
+        text = bpe.decode(ids.tolist())
+        mixed = ids[torch.randperm(len(ids), generator=generator)]
+        nats = [F.cross_entropy(model(x[None])[0, :-1], x[1:]).item() for x in (ids, mixed)]
+    assert text.startswith("This film")
+    assert len(text.split()) > 15
+    assert nats[0] < nats[1] - 1
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_window_of_no_tokens(n):
+    with pytest.raises(ValueError, match=f"n ≥ 2 .* got n = {n}"):
+        NeuralNgram(D, n, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "model", [ZeroLayer(D, 3), NeuralNgram(D, 2, 3, 4), NeuralNgram(D, 4, 3, 4)], ids=repr
+)
+def test_one_interface(model):
+    ids = torch.randint(D, (2, 6))
+    assert model(ids).shape == (2, 6, D)
+    torch.testing.assert_close(model(ids), model.hidden(ids) @ model.W_U)
+    assert model(ids[:, :0]).shape == (2, 0, D)

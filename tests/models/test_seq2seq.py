@@ -1,0 +1,351 @@
+"""Encoder and decoder: padding, alignments, decoding, and what attention buys (claim 37)."""
+
+import itertools
+from typing import NamedTuple
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from attnlib.attention import additive_attention
+from attnlib.data import Pairs, number_pairs
+from attnlib.models.seq2seq import Seq2Seq, beam, greedy, translation_loss
+from attnlib.tokenizers.words import BOS, EOS, PAD, Vocabulary, pad
+from attnlib.training.loop import fit, shuffled
+
+KINDS = ["additive", "dot", None]
+
+
+def model_of(kind: str | None, seed: int = 0, d_model: int = 8, target_size: int = 9) -> Seq2Seq:
+    """A small model with random weights, larger than at the start so that choices are clear."""
+    torch.manual_seed(seed)
+    model = Seq2Seq(7, target_size, d_model, kind)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0)
+    return model.eval()
+
+
+def sources(seed: int = 0) -> list[list[int]]:
+    """Five sources of different lengths, </s> at the end."""
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        [*torch.randint(3, 7, (n,), generator=generator).tolist(), EOS] for n in (4, 1, 7, 2, 5)
+    ]
+
+
+# --- padding never changes results ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_in_a_padded_batch_is_as_alone(kind: str | None) -> None:
+    model = model_of(kind)
+    batch = torch.nn.functional.pad(pad(sources()), (0, 3))
+    target = torch.randint(3, 9, (5, 6))
+    together, weights = model.teacher_forcing(batch, target)
+    for i, source in enumerate(sources()):
+        alone, look = model.teacher_forcing(torch.tensor([source]), target[i : i + 1])
+        torch.testing.assert_close(together[i], alone[0])
+        if weights is not None and look is not None:
+            torch.testing.assert_close(weights[i, :, : len(source)], look[0])
+
+
+@pytest.mark.parametrize("decode", [greedy, beam])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_decodes_as_its_rows_alone(kind: str | None, decode: object) -> None:
+    model = model_of(kind, seed=11)
+    with torch.no_grad():
+        model.readout.bias[EOS] += 0.5  # so that the rows end at different steps
+    ids, scores = decode(model, pad(sources()), max_length=12)  # type: ignore[operator]
+    assert len(set((ids != PAD).sum(1).tolist())) > 1
+    for i, source in enumerate(sources()):
+        row, score = decode(model, torch.tensor([source]), max_length=12)  # type: ignore[operator]
+        assert ids[i].tolist()[: row.shape[1]] == row[0].tolist()
+        assert not ids[i, row.shape[1] :].any()
+        torch.testing.assert_close(scores[i : i + 1], score)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_of_the_target_does_not_count_in_the_loss(kind: str | None) -> None:
+    model, source = model_of(kind), pad(sources())
+    target = pad([[BOS, *[3 + i] * i, EOS] for i in range(5)])
+    logits = model(source, target[:, :-1]).log_softmax(-1)
+    real = [(i, t) for i in range(5) for t in range(i + 1)]  # row i has i words and </s>
+    by_hand = -sum(logits[i, t, target[i, t + 1]] for i, t in real) / len(real)
+    wider = torch.nn.functional.pad(target, (0, 4))
+    torch.testing.assert_close(translation_loss(model, (source, target)), by_hand)
+    torch.testing.assert_close(translation_loss(model, (source, wider)), by_hand)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[3, 0, 4]], "only at the end"),
+        ([[0, 3, 4]], "only at the end"),
+        ([[3, 4, 2], [0, 0, 0]], "every source row needs a token"),
+    ],
+)
+def test_padding_elsewhere_is_refused(rows: list[list[int]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model_of("dot").encoder_output(torch.tensor(rows))
+
+
+# --- attention --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["additive", "dot"])
+def test_rows_sum_to_one_on_real_tokens_and_padding_weighs_nothing(kind: str) -> None:
+    source = pad(sources())
+    _, weights = model_of(kind).teacher_forcing(source, torch.randint(3, 9, (5, 6)))
+    assert weights is not None
+    padding = (source == PAD).unsqueeze(1).expand_as(weights)
+    assert (weights[padding] == 0).all()
+    assert (weights[~padding] > 0).all()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(5, 6))
+
+
+def loop(model: Seq2Seq, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The model for one source, by its definition: logits, weights, contexts."""
+    h, state = (
+        model.encoder_output(source[None]).states[0],
+        model.initial_state(model.encoder_output(source[None])),
+    )
+    logits, alphas, contexts = [], [], []
+    for previous in target:
+        scores = []
+        for h_j in h:
+            left, right = state[0] @ model.W, h_j @ model.U
+            additive = model.attention == "additive"
+            scores.append(
+                torch.tanh(left + right) @ model.v if additive else left @ right / len(right) ** 0.5
+            )
+        exponentials = torch.stack(scores).exp()
+        alpha = exponentials / exponentials.sum()
+        context = sum((a * h_j for a, h_j in zip(alpha, h, strict=True)), torch.zeros_like(h[0]))
+        state = model.decoder(torch.cat([model.embed_target(previous), context])[None], state)
+        logits.append(model.readout(torch.cat([state[0], context])))
+        alphas.append(alpha)
+        contexts.append(context)
+    return torch.stack(logits), torch.stack(alphas), torch.stack(contexts)
+
+
+@pytest.mark.claim(37)
+@pytest.mark.parametrize("kind", ["additive", "dot"])
+def test_the_context_is_the_weighted_sum_of_the_encoder_states(kind: str) -> None:
+    model, source = model_of(kind, seed=3), torch.tensor(sources()[2])
+    target = torch.tensor([BOS, 5, 8, 3, EOS])
+    trace = model.trace(source, target, keep="all")
+    logits, alphas, contexts = loop(model, source, target[:-1])
+    torch.testing.assert_close(trace.attention[0, 0], alphas)
+    torch.testing.assert_close(trace.logits, logits)
+    assert trace.values is not None
+    torch.testing.assert_close(trace.attention[0, 0] @ trace.values[0, 0], contexts)
+
+
+def test_the_fixed_context_is_the_same_at_every_step() -> None:
+    model = model_of(None)
+    encoded = model.encoder_output(pad(sources()))
+    for state in (model.initial_state(encoded), torch.randn(5, 8)):
+        context, weights = model.attend(state, encoded)
+        assert weights is None
+        assert context is encoded.final
+    # one vector passes, however long the source: nothing else of it reaches the decoder
+    assert encoded.final.shape == (5, 8)
+
+
+def test_a_trace_names_rows_by_the_tokens_they_produce() -> None:
+    en, de = Vocabulary.alphabetical([("one", "two")]), Vocabulary.alphabetical([("eins", "zwei")])
+    model = Seq2Seq(len(en), len(de), 4)
+    source = torch.tensor(en.encode(("two", "one")))
+    target = torch.tensor(de.encode(("zwei", "eins"), start=True))
+    trace = model.trace(source, target, (en, de))
+    assert trace.tokens == ("zwei", "eins", "</s>")
+    assert trace.sources == ("two", "one", "</s>")
+    assert tuple(trace.attention.shape) == (1, 1, 3, 3)
+    assert trace.values is trace.logits is None
+    reads, real = [], model.encoder_output
+    model.encoder_output = lambda ids: reads.append(ids) or real(ids)  # type: ignore[method-assign]
+    free = model.trace(source)
+    assert len(reads) == 1  # once, although it is first translated and then traced
+    written = greedy(model, source[None])[0][0]
+    assert free.tokens == tuple(map(str, written.tolist()))
+    # the first row was made before any token was fed back: the target cannot have changed it
+    torch.testing.assert_close(free.attention[0, 0, 0], trace.attention[0, 0, 0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forward_sees_no_later_target_token(kind: str | None) -> None:
+    model, source = model_of(kind), pad(sources())
+    target = torch.randint(3, 9, (5, 6))
+    changed = target.clone()
+    changed[:, 3] = 3 + (target[:, 3] - 2) % 6
+    before, after = model(source, target), model(source, changed)
+    assert torch.equal(before[:, :3], after[:, :3])
+    assert not torch.allclose(before[:, 3:], after[:, 3:])
+
+
+@pytest.mark.parametrize("kind", ["additive", "dot"])
+def test_gradients_of_the_alignment_model_equal_finite_differences(kind: str) -> None:
+    model = model_of(kind, d_model=4).double()
+    source, target = pad(sources()), torch.randint(3, 9, (5, 4))
+    names = [name for name in ("W", "U", "v") if hasattr(model, name)]
+
+    def loss(*values: Tensor) -> Tensor:
+        given = dict(zip(names, values, strict=True))
+        logits = torch.func.functional_call(model, given, (source, target))
+        return logits.log_softmax(-1)[..., 3].mean()
+
+    parameters = [getattr(model, name).detach().clone().requires_grad_() for name in names]
+    assert torch.autograd.gradcheck(loss, parameters, eps=1e-6, atol=1e-7)
+
+
+def test_gradients_of_additive_attention_with_a_mask_equal_finite_differences() -> None:
+    torch.manual_seed(0)
+    shapes = [(2, 3), (5, 4), (5, 2), (3, 6), (4, 6), (6,)]
+    inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    mask = torch.tensor([[True, True, False, True, True], [False] * 5])
+    assert torch.autograd.gradcheck(lambda *x: additive_attention(*x, mask=mask), inputs)
+
+
+# --- decoding ---------------------------------------------------------------------------------
+
+
+def log_probability(model: Seq2Seq, source: Tensor, written: list[int]) -> float:
+    """log p of a translation, by teacher forcing."""
+    logits = model(source, torch.tensor([[BOS, *written[:-1]]]))[0].log_softmax(-1).detach()
+    return sum(float(logits[t, token]) for t, token in enumerate(written))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(0, 10_000), st.sampled_from(KINDS), st.integers(1, 5), st.sampled_from([0.0, 1.0])
+)
+def test_beam_is_never_below_greedy(seed: int, kind: str | None, beams: int, alpha: int) -> None:
+    model, source = model_of(kind, seed), pad(sources(seed))
+    plain, low = greedy(model, source, max_length=8)
+    found, high = beam(model, source, beams, max_length=8, alpha=alpha)
+    for i in range(5):
+        one, two = ([t for t in rows[i].tolist() if t != PAD] for rows in (plain, found))
+        assert high[i] / len(two) ** alpha >= low[i] / len(one) ** alpha - 1e-5
+        assert EOS not in two[:-1]
+        assert BOS not in two
+        assert len(two) <= 8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_scores_are_log_probabilities(kind: str | None) -> None:
+    model, source = model_of(kind, seed=4), torch.tensor([sources()[0]])
+    for decode in (greedy, beam):
+        ids, score = decode(model, source, max_length=9)
+        expected = log_probability(model, source, ids[0].tolist())
+        assert float(score) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])
+def test_a_beam_as_wide_as_the_tree_finds_the_best(seed: int, alpha: float) -> None:
+    model = model_of("additive", seed, target_size=5)
+    source, longest = torch.tensor([sources()[1]]), 3
+    rows = [
+        list(row)
+        for n in range(1, longest + 1)
+        for row in itertools.product(range(EOS, 5), repeat=n)
+        if EOS not in row[:-1] and (row[-1] == EOS or n == longest)
+    ]
+    scores = {tuple(row): log_probability(model, source, row) for row in rows}
+    best = max(scores, key=lambda row: scores[row] / len(row) ** alpha)
+    ids, score = beam(model, source, beams=5**longest, max_length=longest, alpha=alpha)
+    assert tuple(ids[0].tolist()) == best
+    assert float(score) == pytest.approx(scores[best], abs=1e-4)
+
+
+@pytest.mark.parametrize("decode", [greedy, beam])
+def test_decoding_stops_at_the_end_token_and_at_the_cap(decode: object) -> None:
+    model, source = model_of("dot"), pad(sources())
+    with torch.no_grad():
+        model.readout.bias[EOS] = 100.0
+    ids, _ = decode(model, source)  # type: ignore[operator]
+    assert ids.tolist() == [[EOS]] * 5
+    with torch.no_grad():
+        model.readout.bias[EOS] = -100.0
+    ids, _ = decode(model, source, max_length=7)  # type: ignore[operator]
+    assert ids.shape == (5, 7)
+    assert EOS not in ids
+    with pytest.raises(ValueError, match="max_length"):
+        decode(model, source, max_length=0)  # type: ignore[operator]
+
+
+def test_wrong_use_is_told_plainly() -> None:
+    with pytest.raises(ValueError, match=r"attention must be one of \('additive', 'dot', None\)"):
+        Seq2Seq(5, 5, 8, "multiplicative")
+    with pytest.raises(ValueError, match="even"):
+        Seq2Seq(5, 5, 7)
+    with pytest.raises(ValueError, match="no attention"):
+        model_of(None).trace(torch.tensor([3, EOS]))
+    with pytest.raises(ValueError, match="beam"):
+        beam(model_of(None), torch.tensor([[3, EOS]]), beams=0)
+
+
+# --- what attention buys ----------------------------------------------------------------------
+
+
+class Trained(NamedTuple):
+    """Two models after the same short training, and numbers that neither has seen."""
+
+    models: dict[str, Seq2Seq]
+    words: tuple[Vocabulary, Vocabulary]
+    test: Pairs
+
+
+@pytest.fixture(scope="module")
+def trained() -> Trained:
+    """170 steps of 32 out of 2,700 German numbers below a million, for each model."""
+    pairs = number_pairs("de", 0, 1_000_000, count=3_000, seed=1)
+    train, _, test = pairs.split(validation=0, test=300)
+    en, de = Vocabulary.alphabetical(pairs.sources), Vocabulary.alphabetical(pairs.targets)
+    rows = shuffled((en.batch(train.sources), de.batch(train.targets, start=True)), 32)
+    models, threads = {}, torch.get_num_threads()
+    torch.set_num_threads(1)  # on matrices this small, threads wait for each other
+    for name, kind in (("fixed", None), ("additive", "additive")):
+        torch.manual_seed(0)
+        models[name] = Seq2Seq(len(en), len(de), 64, kind)
+        fit(models[name], rows, translation_loss, steps=170, lr=4e-3, warmup=20, progress=False)
+    torch.set_num_threads(threads)
+    return Trained(models, (en, de), test)
+
+
+def exact_on_long(trained: Trained, name: str) -> float:
+    """Share of unseen numbers of eight and nine English words that are translated exactly."""
+    en, de = trained.words
+    long = trained.test.take(i for i, s in enumerate(trained.test.sources) if len(s) >= 8)
+    ids, _ = greedy(trained.models[name], en.batch(long.sources))
+    hits = [de.decode(row) == target for row, target in zip(ids, long.targets, strict=True)]
+    return sum(hits) / len(hits)
+
+
+@pytest.mark.claim(37)
+def test_attention_beats_one_fixed_context_on_long_inputs(trained: Trained) -> None:
+    additive, fixed = exact_on_long(trained, "additive"), exact_on_long(trained, "fixed")
+    assert additive > 0.8
+    assert additive > fixed + 0.5
+
+
+@pytest.mark.claim(37)
+def test_alignments_follow_the_word_order_of_german(trained: Trained) -> None:
+    """In "ein und zwanzig", "ein" looks one word to the right of where "zwanzig" looks."""
+    en, de = trained.words
+    swaps, crossed = 0, 0
+    for source, target in zip(trained.test.sources[:100], trained.test.targets[:100], strict=True):
+        ids = torch.tensor(de.encode(target, start=True))
+        trace = trained.models["additive"].trace(
+            torch.tensor(en.encode(source)), ids, trained.words
+        )
+        looks = trace.attention[0, 0].argmax(-1)
+        for i in (i for i, word in enumerate(target) if word == "und"):
+            tens = [j for j, word in enumerate(source) if word.endswith("ty")]
+            swaps += 1
+            crossed += bool(looks[i + 1] in tens and looks[i - 1] == looks[i + 1] + 1)
+    assert swaps > 50
+    assert crossed > 0.9 * swaps

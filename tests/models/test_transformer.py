@@ -1,0 +1,637 @@
+"""The one transformer: its counts, its causality, its trace, and equality with the framework's."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from attnlib.models import (
+    KVCache,
+    Transformer,
+    TransformerClassifier,
+    TransformerConfig,
+    evaluating,
+)
+from attnlib.models.transformer import Block, FeedForward
+from attnlib.positions import sinusoidal
+from attnlib.trace import OPTIONAL
+
+D, WIDTH = 13, 8
+SIZES = {  # layers, d_model, heads, parameters
+    "small": (12, 768, 12, 124_439_808),
+    "medium": (24, 1024, 16, 354_823_168),
+    "large": (36, 1280, 20, 774_030_080),
+    "xl": (48, 1600, 25, 1_557_611_200),
+}
+
+
+def config_of(**changes):
+    small = TransformerConfig(vocab_size=D, d_model=WIDTH, layers=2, heads=2, max_len=12)
+    return replace(small, **changes)
+
+
+def ids_of(seed, *shape):
+    return torch.randint(D, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def model_of(config, seed=0):
+    """A model in double precision: without norms the numbers of a random model grow large.
+
+    No weight is left at zero, or a bias that is used wrongly would not be noticed.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = Transformer(config)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.3 * torch.randn_like(parameter)
+    return model.eval().double()
+
+
+configs = st.builds(
+    config_of,
+    layers=st.integers(1, 3),
+    heads=st.sampled_from([1, 2, 4]),
+    d_k=st.sampled_from([None, 2, 6]),
+    d_v=st.sampled_from([None, 3]),
+    d_ff=st.sampled_from([None, 10]),
+    norm=st.sampled_from(["pre", "post", "none"]),
+    embed_norm=st.booleans(),
+    positions=st.sampled_from(["learned", "sinusoidal", "rotary", "none"]),
+    combine=st.sampled_from(["concat", "add"]),
+    activation=st.sampled_from(["relu", "gelu", "gelu_tanh"]),
+    bias=st.booleans(),
+    tied=st.booleans(),
+)
+
+
+def assert_near(ours, theirs, atol=1e-7):
+    torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
+
+
+# --- how many numbers -------------------------------------------------------------------------
+
+
+def formula(config):
+    """Parameters of a configuration with feed-forward blocks, biases and pre-norm, by hand."""
+    d, ff = config.d_model, config.d_ff
+    attention = 4 * d * d + 4 * d
+    feed_forward = 2 * d * ff + ff + d
+    embeddings = (config.vocab_size + config.max_len) * d
+    return embeddings + config.layers * (attention + feed_forward + 4 * d) + 2 * d
+
+
+@pytest.mark.claim(14)
+@pytest.mark.parametrize("size", SIZES)
+def test_parameters_of_every_size(size):
+    layers, d_model, heads, count = SIZES[size]
+    config = TransformerConfig.gpt2(size)
+    assert (config.layers, config.d_model, config.heads) == (layers, d_model, heads)
+    assert config.parameter_count == count
+    with torch.device("meta"):  # shapes without numbers
+        assert Transformer(config).parameter_count == count
+
+
+@pytest.mark.claim(14)
+@settings(deadline=None, max_examples=20)
+@given(
+    d_model=st.sampled_from([4, 8, 12]),
+    layers=st.integers(0, 3),
+    heads=st.sampled_from([1, 2, 4]),
+    d_ff=st.integers(1, 20),
+    vocab_size=st.integers(1, 30),
+    max_len=st.integers(1, 30),
+)
+def test_parameter_formula(**sizes):
+    config = replace(TransformerConfig.gpt2(), **sizes)
+    assert Transformer(config).parameter_count == formula(config)
+
+
+@pytest.mark.claim(14)
+def test_a_padded_vocabulary_is_not_the_vocabulary():
+    """50,304 rows, the next multiple of 64, would be 36,096 parameters more than GPT-2 has."""
+    config = TransformerConfig.gpt2()
+    padded = replace(config, vocab_size=50_304)
+    assert 50_304 % 64 == 0
+    assert 50_304 - config.vocab_size < 64
+    assert padded.parameter_count - config.parameter_count == 47 * 768 == 36_096
+
+
+def test_unknown_size_lists_the_known():
+    with pytest.raises(ValueError, match=r"one of \('small', 'medium', 'large', 'xl'\), got 'XL'"):
+        TransformerConfig.gpt2("XL")
+
+
+others = st.fixed_dictionaries(
+    {"causal": st.booleans(), "head": st.booleans(), "max_len": st.integers(1, 12)}
+)
+
+
+@pytest.mark.claim(14)
+@settings(deadline=None, max_examples=100)
+@given(config=configs, more=others)
+def test_formula_counts_what_is_there(config, more):
+    config = replace(config, **more)
+    with torch.device("meta"):
+        model = Transformer(config)
+    assert config.parameter_count == sum(p.numel() for p in model.parameters())
+
+
+def test_no_feed_forward_no_norm_no_bias_is_attention_only():
+    model = model_of(config_of(norm="none", layers=1))
+    names = {name for name, _ in model.named_parameters()}
+    heads = {f"blocks.0.attention.W_{letter}" for letter in "QKVO"}
+    assert names == {"W_E", "W_P", "_W_U"} | heads
+
+
+@pytest.mark.claim(17)
+def test_tied_unembedding_is_one_storage():
+    model = model_of(config_of(tied=True))
+    assert model.W_U.data_ptr() == model.W_E.data_ptr()
+    assert torch.equal(model.W_U, model.W_E.T)
+    assert not any("W_U" in name for name in model.state_dict())
+    model(ids_of(0, 1, 5)).logsumexp(-1).sum().backward()
+    assert (model.W_E.grad.abs().sum(1) > 0).all()  # also of tokens that the text does not have
+    free = model_of(config_of(tied=False))
+    assert free.W_U.data_ptr() != free.W_E.data_ptr()
+    assert free.parameter_count == model.parameter_count + D * WIDTH
+
+
+def test_without_a_head_the_output_is_the_last_state():
+    model, ids = model_of(config_of(head=False)), ids_of(0, 2, 5)
+    assert model.W_U is None
+    assert torch.equal(model(ids), model.hidden(ids))
+    trace = model.trace(ids[0], keep="all")
+    assert trace.logits is None
+    assert_near(trace.final, model(ids)[0])
+
+
+# --- who sees what ----------------------------------------------------------------------------
+
+
+@pytest.mark.claim(10)
+@settings(deadline=None, max_examples=80)
+@given(config=configs, seed=st.integers(0, 99), length=st.integers(2, 9), data=st.data())
+def test_a_later_token_leaves_earlier_logits_alone(config, seed, length, data):
+    model, ids = model_of(config, seed), ids_of(seed, 1, length)
+    place = data.draw(st.integers(1, length - 1))
+    other = ids.clone()
+    other[0, place] = (ids[0, place] + 1) % D
+    before, after = model(ids), model(other)
+    assert_near(before[:, :place], after[:, :place])
+    assert not torch.equal(before[:, place], after[:, place])
+
+
+@pytest.mark.parametrize("norm", ["pre", "post", "none"])
+def test_a_bidirectional_model_does_look_ahead(norm):
+    model, ids = model_of(config_of(causal=False, norm=norm)), ids_of(1, 1, 6)
+    other = ids.clone()
+    other[0, -1] = (ids[0, -1] + 1) % D
+    assert (model(ids) - model(other))[0, :-1].abs().amax(-1).min() > 1e-4
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    config=configs,
+    causal=st.booleans(),
+    seed=st.integers(0, 99),
+    real=st.integers(1, 6),
+    padding=st.integers(1, 5),
+)
+def test_padding_changes_nothing_for_real_tokens(config, causal, seed, real, padding):
+    model = model_of(replace(config, causal=causal), seed)
+    ids = ids_of(seed, 2, real)
+    mask = torch.arange(real + padding).expand(2, -1) < real
+    for filler in (0, D - 1):
+        padded = F.pad(ids, (0, padding), value=filler)
+        assert_near(model(padded, mask)[:, :real], model(ids))
+
+
+def test_padding_without_a_mask_does_change_the_result():
+    model, ids = model_of(config_of(causal=False)), ids_of(3, 1, 4)
+    assert (model(F.pad(ids, (0, 3)))[:, :4] - model(ids)).abs().max() > 1e-4
+
+
+def test_texts_of_a_batch_do_not_meet():
+    model, ids = model_of(config_of(causal=False, d_ff=16)), ids_of(4, 3, 7)
+    assert_near(model(ids), torch.cat([model(row[None]) for row in ids]))
+
+
+def test_a_text_of_padding_alone_gives_numbers():
+    model, ids = model_of(config_of(causal=False, norm="post")), ids_of(5, 2, 4)
+    mask = torch.tensor([[True] * 4, [False] * 4])
+    out = model(ids, mask)
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_without_positions_order_is_unknown():
+    ids = ids_of(6, 1, 7)
+    turned = ids.flip(1)
+    model = model_of(config_of(causal=False, positions="none"))
+    assert_near(model(turned), model(ids).flip(1))
+    for positions in ("learned", "sinusoidal", "rotary"):
+        model = model_of(config_of(causal=False, positions=positions))
+        assert (model(turned) - model(ids).flip(1)).abs().max() > 1e-3
+
+
+def test_rotary_knows_only_distances():
+    """A text moved to the right by padding in front of it gives the same rows; learned does not."""
+    ids, mask = ids_of(7, 1, 6), torch.tensor([[False] * 4 + [True] * 6])
+    moved = F.pad(ids, (4, 0))
+    rotary = model_of(config_of(positions="rotary"))
+    assert_near(rotary(moved, mask)[:, 4:], rotary(ids))
+    learned = model_of(config_of(positions="learned"))
+    assert (learned(moved, mask)[:, 4:] - learned(ids)).abs().max() > 1e-3
+
+
+# --- the trace --------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=60)
+@given(config=configs, causal=st.booleans(), seed=st.integers(0, 99), length=st.integers(1, 9))
+def test_trace_is_the_forward_pass_kept(config, causal, seed, length):
+    config = replace(config, causal=causal)
+    model, ids = model_of(config, seed), ids_of(seed, length)
+    trace = model.trace(ids, keep="all")
+    assert trace.tokens == tuple(str(i) for i in ids.tolist())
+    assert trace.attention.shape == (config.layers, config.heads, length, length)
+    assert_near(trace.attention.sum(-1), torch.ones(config.layers, config.heads, length).double())
+    if causal:
+        assert (trace.attention.triu(1) == 0).all()
+    # the fused kernel computed forward, the readable formula the trace
+    assert_near(trace.logits, model(ids[None])[0])
+    assert_near(trace.final, model.hidden(ids[None])[0])
+    assert_near(trace.logits, trace.final @ model.W_U)
+    assert torch.equal(trace.residual[0], model.embed(ids[None])[0])
+    assert_near(model.final_norm(trace.residual[-1]), trace.final)
+    d_k = config.d_k or WIDTH // config.heads
+    d_v = config.d_v or (WIDTH if config.combine == "add" else WIDTH // config.heads)
+    by_head = (config.layers, config.heads, length)
+    assert trace.queries.shape == trace.keys.shape == (*by_head, d_k)
+    assert trace.values.shape == (*by_head, d_v)
+    assert trace.head_outputs.shape == (*by_head, WIDTH)
+    assert not any(getattr(trace, name).requires_grad for name in OPTIONAL)
+
+
+@settings(deadline=None, max_examples=40)
+@given(config=configs, causal=st.booleans(), seed=st.integers(0, 99), length=st.integers(1, 9))
+def test_queries_and_keys_of_a_trace_give_its_attention(config, causal, seed, length):
+    """softmax(q kᵀ / √d_k) among what may be seen: rotary vectors are kept as they meet."""
+    model, ids = model_of(replace(config, causal=causal), seed), ids_of(seed, length)
+    trace = model.trace(ids, keep=("queries", "keys"))
+    scores = trace.queries @ trace.keys.mT / trace.queries.shape[-1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(length, length).triu(1) > 0, -torch.inf)
+    weights = scores.exp() / scores.exp().sum(-1, keepdim=True)
+    assert_near(trace.attention, weights)
+
+
+@settings(deadline=None, max_examples=40)
+@given(config=configs, seed=st.integers(0, 99))
+def test_the_stream_can_be_rebuilt_from_what_the_heads_add(config, seed):
+    """Σ of the heads' outputs and b_O is what attention adds, whatever norms stand around it."""
+    model, ids = model_of(config, seed), ids_of(seed, 7)
+    trace = model.trace(ids, keep=("residual", "head_outputs", "values"))
+    for layer, block in enumerate(model.blocks):
+        added = trace.head_outputs[layer].sum(0)
+        weighted = trace.attention[layer] @ trace.values[layer] @ block.attention.W_O
+        assert_near(trace.head_outputs[layer], weighted)
+        if config.bias:
+            added = added + block.attention.b_O
+        x = trace.residual[layer] + added
+        if config.norm == "post":
+            x = block.norm_1(x)
+        if block.feed_forward is not None:
+            x = x + block.feed_forward(block.norm_2(x) if config.norm == "pre" else x)
+            x = block.norm_2(x) if config.norm == "post" else x
+        assert_near(x, trace.residual[layer + 1])
+
+
+@pytest.mark.claim(41)
+@pytest.mark.parametrize("combine", ["concat", "add"])
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_sum_of_what_was_written_is_the_final_state(combine, positions):
+    """Rebuilt from the trace alone: embeddings plus what every head of every layer adds."""
+    config = config_of(norm="none", layers=3, combine=combine, positions=positions)
+    model, ids = model_of(config), ids_of(8, 10)
+    trace = model.trace(ids, keep="all")
+    assert_near(trace.residual[1:] - trace.residual[:-1], trace.head_outputs.sum(1))
+    state = trace.residual[0] + trace.head_outputs.sum((0, 1))
+    assert_near(state, model.hidden(ids[None])[0])
+    assert_near(state @ model.W_U, trace.logits)
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_a_trace_keeps_what_it_is_asked_for_and_no_more(name):
+    model, ids = model_of(config_of(d_ff=16)), ids_of(9, 5)
+    whole = model.trace(ids, keep="all")
+    for keep in (name, [name], {name}):
+        trace = model.trace(ids, keep=keep)
+        assert torch.equal(getattr(trace, name), getattr(whole, name))
+        assert all(getattr(trace, other) is None for other in OPTIONAL if other != name)
+    assert torch.equal(trace.attention, whole.attention)
+    assert all(getattr(model.trace(ids), other) is None for other in OPTIONAL)
+    with pytest.raises(ValueError, match=r"keep names \['states'\]; a trace can keep .* or 'all'"):
+        model.trace(ids, keep=(name, "states"))
+
+
+def test_one_loop_serves_everything(monkeypatch):
+    """Logits, states, traces, what follows a cache and classifiers all go through `run`."""
+    runs, real = [], Transformer.run
+
+    def run(self, *arguments, **options):
+        runs.append(self)
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(Transformer, "run", run)
+    model, ids = model_of(config_of()), ids_of(9, 5)
+    cache = KVCache(2)
+    model(ids[None])
+    model.hidden(ids[None])
+    model.trace(ids)
+    model(ids[None], cache=cache)
+    assert runs == [model] * 4
+    former = TransformerClassifier(D, WIDTH, layers=2, heads=2, d_ff=8)
+    former(ids[None])
+    former.maps(ids[None])
+    former.trace(ids)
+    assert runs[4:] == [former.encoder] * 3
+    monkeypatch.setattr(Block, "forward", lambda *_: pytest.fail("a block was run by another way"))
+    monkeypatch.setattr(Transformer, "run", lambda *_, **__: iter(()))
+    model(ids[None])  # without `run` no block is run
+
+
+def test_what_run_gives_is_each_layer():
+    """Layer by layer the stream, the maps if they are needed, and the values with their mask."""
+    model, ids = model_of(config_of(layers=3, causal=False)), ids_of(9, 2, 5)
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    x = model.embed(ids)
+    states = list(model.run(x, mask, need_weights=True))
+    assert len(states) == 3
+    assert_near(model.final_norm(states[-1].residual), model.hidden(ids, mask))
+    for state in states:
+        assert (state.attention[1, :, :, 3:] == 0).all()
+        assert_near(state.mixed, state.attention @ state.values)
+        x = x + state.head_outputs.sum(1)
+        assert_near(state.residual, x)
+    assert all(state.attention is None for state in model.run(model.embed(ids), mask))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluating_restores_the_mode(training):
+    """Also of the parts, and also after an error."""
+    model = model_of(config_of(dropout=0.5)).train(training)
+    with evaluating(model):
+        assert not any(part.training for part in model.modules())
+    assert all(part.training is training for part in model.modules())
+
+    def fail():
+        with evaluating(model):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert all(part.training is training for part in model.modules())
+
+
+def test_trace_keeps_names_and_words():
+    model = model_of(config_of())
+    trace = model.trace(ids_of(9, 3), ["un", "##will", "done"], [0, 0, 1])
+    assert trace.tokens == ("un", "##will", "done")
+    assert trace.to_words().tokens == ("unwill", "done")
+
+
+def test_trace_has_no_dropout_and_keeps_the_mode():
+    """A snapshot taken during training shows the model, and draws no random bits."""
+    model, ids = model_of(config_of(dropout=0.5)), ids_of(9, 6)
+    expected = model.trace(ids, keep="all")
+    model.train()
+    state = torch.get_rng_state()
+    found = model.trace(ids, keep="all")
+    assert torch.equal(found.logits, expected.logits)
+    assert torch.equal(found.residual, expected.residual)
+    assert torch.equal(state, torch.get_rng_state())
+    assert model.training
+    assert all(block.training for block in model.blocks)
+
+
+def test_trace_of_no_layers():
+    model, ids = model_of(config_of(layers=0)), ids_of(10, 4)
+    trace = model.trace(ids, keep="all")
+    assert trace.attention.shape == (0, 2, 4, 4)
+    assert trace.residual.shape == (1, 4, WIDTH)
+    assert_near(trace.logits, model(ids[None])[0])
+
+
+def test_trace_takes_one_text():
+    model = model_of(config_of())
+    for wrong in (ids_of(0, 2, 3), torch.empty(0, dtype=torch.int64)):
+        with pytest.raises(ValueError, match="one text of at least one token"):
+            model.trace(wrong)
+
+
+# --- equality with the framework --------------------------------------------------------------
+
+
+def framework_layer(block, config):
+    """`TransformerEncoderLayer` with the weights of our block."""
+    d, d_ff = config.d_model, config.d_ff
+    layer = torch.nn.TransformerEncoderLayer(
+        d,
+        config.heads,
+        d_ff,
+        dropout=0.0,
+        activation=config.activation,
+        norm_first=config.norm == "pre",
+        batch_first=True,
+        layer_norm_eps=config.norm_eps,
+    )
+    ours, theirs = block.attention, layer.self_attn
+    stacked = [W.transpose(1, 2).flatten(0, 1) for W in (ours.W_Q, ours.W_K, ours.W_V)]
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat(stacked))
+        theirs.in_proj_bias.copy_(torch.cat([ours.b_Q, ours.b_K, ours.b_V]).flatten())
+        theirs.out_proj.weight.copy_(ours.W_O.flatten(0, 1).T)
+        theirs.out_proj.bias.copy_(ours.b_O)
+        layer.linear1.weight.copy_(block.feed_forward.W_1.T)
+        layer.linear1.bias.copy_(block.feed_forward.b_1)
+        layer.linear2.weight.copy_(block.feed_forward.W_2.T)
+        layer.linear2.bias.copy_(block.feed_forward.b_2)
+        layer.norm1.load_state_dict(block.norm_1.state_dict())
+        layer.norm2.load_state_dict(block.norm_2.state_dict())
+    return layer
+
+
+@pytest.mark.claim(14)
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_block_equals_the_frameworks_layer(norm, activation, causal):
+    config = config_of(
+        d_model=24, heads=3, d_ff=40, norm=norm, activation=activation, bias=True, causal=causal
+    )
+    torch.manual_seed(1)
+    block = Block(config)
+    with torch.no_grad():
+        for parameter in block.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    layer = framework_layer(block, config)
+    x, real = torch.randn(2, 9, 24), torch.arange(9) < torch.tensor([[9], [6]])
+    forbidden = ~torch.ones(9, 9, dtype=torch.bool).tril() if causal else None
+    expected = layer(x, src_mask=forbidden, src_key_padding_mask=~real)
+    for need_weights in (False, True):
+        state = block(x, real[:, None, None], need_weights)
+        found, weights = state.residual, state.attention
+        assert_near(found[real], expected[real], atol=1e-5)
+        assert (weights is not None) == need_weights
+    loss = torch.randn(2, 9, 24) * real[..., None]
+    (found * loss).sum().backward()
+    (expected * loss).sum().backward()
+    assert_near(block.feed_forward.W_1.grad.T, layer.linear1.weight.grad, atol=1e-4)
+    theirs = layer.self_attn.in_proj_weight.grad[:24].unflatten(0, (3, 8)).mT
+    assert_near(block.attention.W_Q.grad, theirs, atol=1e-4)
+
+
+@pytest.mark.claim(58)
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_feed_forward_formula(activation, bias):
+    config = config_of(activation=activation, bias=bias)
+    torch.manual_seed(2)
+    block, x = FeedForward(config, 20), torch.randn(3, 5, WIDTH)
+    activate = {
+        "relu": lambda z: z.clamp(min=0),
+        "gelu": lambda z: z * torch.special.ndtr(z),
+        "gelu_tanh": lambda z: (
+            0.5 * z * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (z + 0.044715 * z**3)))
+        ),
+    }[activation]
+    hidden = x @ block.W_1
+    if bias:
+        torch.nn.init.normal_(block.b_1)
+        torch.nn.init.normal_(block.b_2)
+        hidden = hidden + block.b_1
+    expected = activate(hidden) @ block.W_2 + (block.b_2 if bias else 0)
+    assert_near(block(x), expected, atol=1e-5)
+    assert (block.b_1 is None) == (not bias)
+
+
+def test_embedding_by_the_formula():
+    ids = ids_of(11, 2, 6)
+    learned = model_of(config_of())
+    assert_near(learned.embed(ids), learned.W_E[ids] + learned.W_P[:6])
+    fixed = model_of(config_of(positions="sinusoidal"))
+    assert_near(fixed.embed(ids), fixed.W_E[ids] + sinusoidal(6, WIDTH))
+    rotary = model_of(config_of(positions="rotary"))
+    assert torch.equal(rotary.embed(ids), rotary.W_E[ids])
+    normed = model_of(config_of(embed_norm=True, norm="post"))
+    x = normed.W_E[ids] + normed.W_P[:6]
+    x = x - x.mean(-1, keepdim=True)
+    standard = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    norm = normed.embed_norm
+    assert_near(normed.embed(ids), standard * norm.weight + norm.bias)
+
+
+# --- learning ---------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(config=configs, seed=st.integers(0, 99))
+def test_gradient_reaches_every_parameter(config, seed):
+    model, ids = model_of(config, seed), ids_of(seed, 4, 12)
+    weights = torch.randn(4, 12, D, generator=torch.Generator().manual_seed(seed))
+    (model(ids) * weights).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        if "b_K" not in name:  # adds the same to all scores of a row: the softmax does not see it
+            assert parameter.grad.abs().max() > 0, name
+        assert parameter.grad.isfinite().all(), name
+
+
+def test_dropout_only_in_training():
+    model, ids = model_of(config_of(dropout=0.5, d_ff=16)), ids_of(12, 2, 6)
+    assert torch.equal(model(ids), model(ids))
+    model.train()
+    torch.manual_seed(0)
+    assert not torch.equal(model(ids), model(ids))
+    still = model_of(config_of(dropout=0.0, d_ff=16)).train()
+    assert torch.equal(still(ids), still(ids))
+
+
+def test_dropout_hits_embeddings_and_what_each_block_writes():
+    model = model_of(config_of(dropout=1.0, norm="none", layers=1, d_ff=16)).train()
+    ids = ids_of(13, 1, 5)
+    assert (model.embed(ids) == 0).all()
+    x = torch.randn(1, 5, WIDTH).double()
+    assert torch.equal(model.blocks[0](x, None, False)[0], x)  # nothing is added to the stream
+
+
+def test_a_small_gpt_learns_a_pattern_by_heart():
+    """Twenty steps on one periodic text bring the loss from chance to well below."""
+    torch.manual_seed(0)
+    model = Transformer(config_of(d_ff=32, d_model=16, positions="learned"))
+    ids = torch.arange(13)[None].repeat(2, 1) % 5
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    losses = []
+    for _ in range(30):
+        loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] > 2
+    assert losses[-1] < 0.5
+
+
+# --- lengths and errors -----------------------------------------------------------------------
+
+
+@pytest.mark.claim(61)
+def test_learned_positions_end_and_say_so():
+    model = model_of(config_of(max_len=5))
+    assert model(ids_of(0, 1, 5)).shape == (1, 5, D)
+    for call in (model, model.hidden):
+        with pytest.raises(ValueError, match="6 tokens are more than the 5 positions"):
+            call(ids_of(0, 1, 6))
+    with pytest.raises(ValueError, match="6 tokens are more than the 5 positions"):
+        model.trace(ids_of(0, 6))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "none"])
+def test_other_positions_go_on(positions):
+    model = model_of(config_of(max_len=5, positions=positions))
+    long = ids_of(0, 1, 40)
+    assert model(long).isfinite().all()
+    assert_near(model(long)[:, :5], model(long[:, :5]))
+
+
+@pytest.mark.parametrize("name", ["norm", "positions", "combine", "activation"])
+def test_unknown_choice_lists_the_known(name):
+    with pytest.raises(ValueError, match=rf"{name} must be one of .*, got 'middle'"):
+        config_of(**{name: "middle"})
+
+
+def test_impossible_sizes():
+    with pytest.raises(ValueError, match="3 heads do not divide d_model 8"):
+        Transformer(config_of(heads=3))
+    assert Transformer(config_of(heads=3, d_k=2, d_v=5))(ids_of(0, 1, 4)).shape == (1, 4, D)
+    with pytest.raises(ValueError, match="at least one head"):
+        Transformer(config_of(heads=0))
+    with pytest.raises(ValueError, match="even"):
+        Transformer(config_of(positions="rotary", d_k=3))(ids_of(0, 1, 4))
+
+
+@pytest.mark.parametrize("wrong", [-1, D])
+def test_an_id_outside_the_vocabulary_is_an_error(wrong):
+    with pytest.raises(IndexError):
+        model_of(config_of())(torch.tensor([[1, wrong]]))
+
+
+def test_config_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        config_of().layers = 7

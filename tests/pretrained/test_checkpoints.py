@@ -1,0 +1,170 @@
+"""Checkpoints with cards and hashes: written, read, and refused where something is wrong."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnlib import pretrained
+from attnlib.models import Elman, NeuralNgram, Recurrent, Transformer, TransformerConfig, ZeroLayer
+from attnlib.pretrained import checkpoints
+from attnlib.tokenizers import BPE
+
+MODELS = {
+    "ZeroLayer": lambda: ZeroLayer(vocab_size=9, d_model=4),
+    "NeuralNgram": lambda: NeuralNgram(vocab_size=9, n=3, d_model=4, d_hidden=5),
+    "Elman": lambda: Elman(vocab_size=9, d_model=4, d_hidden=5),
+    "Recurrent": lambda: Recurrent(vocab_size=9, d_model=4, d_hidden=5, cell="gru"),
+    "Transformer": lambda: Transformer(TransformerConfig(vocab_size=9, d_model=4, heads=2)),
+    "tied": lambda: Transformer(TransformerConfig(vocab_size=9, d_model=4, heads=2, tied=True)),
+}
+CONFIGS = {
+    "ZeroLayer": {"vocab_size": 9, "d_model": 4},
+    "NeuralNgram": {"vocab_size": 9, "n": 3, "d_model": 4, "d_hidden": 5},
+    "Elman": {"vocab_size": 9, "d_model": 4, "d_hidden": 5},
+    "Recurrent": {"vocab_size": 9, "d_model": 4, "d_hidden": 5, "cell": "gru"},
+    "Transformer": {"vocab_size": 9, "d_model": 4, "heads": 2},
+    "tied": {"vocab_size": 9, "d_model": 4, "heads": 2, "tied": True},
+}
+
+
+def saved(folder, case="Transformer", seed=0):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = MODELS[case]()
+    about = {"config": CONFIGS[case], "command": "python -m attnlib.recipes mine", "seed": seed}
+    return model, checkpoints.save("mine", model, about, folder)
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_round_trip_in_half_precision(folder, case):
+    model, path = saved(folder, case)
+    loaded = pretrained.load("mine")
+    assert type(loaded) is type(model)
+    assert not loaded.training
+    ours = loaded.state_dict()
+    assert ours.keys() == model.state_dict().keys()
+    for name, value in model.state_dict().items():
+        assert ours[name].dtype == torch.float32
+        assert torch.equal(ours[name], value.half().float()), name
+    size = (folder / "mine.safetensors").stat().st_size
+    numbers = sum(value.numel() for value in model.state_dict().values())
+    assert 2 * numbers <= size <= 2 * numbers + 2000
+    ids = torch.tensor([[1, 2, 3]])
+    torch.testing.assert_close(loaded(ids), model.eval()(ids), atol=0.02, rtol=0.02)
+    assert path == folder / "mine.json"
+    assert pretrained.names() == ["mine"]
+
+
+def test_saving_changes_nothing_in_the_model(folder):
+    model, _ = saved(folder)
+    twin, _ = saved(folder)
+    for one, other in zip(model.parameters(), twin.parameters(), strict=True):
+        assert one.dtype == torch.float32
+        assert torch.equal(one, other)
+
+
+def test_card_holds_what_it_was_told_and_the_hash(folder):
+    saved(folder, seed=7)
+    card = pretrained.card("mine")
+    found = hashlib.sha256((folder / "mine.safetensors").read_bytes()).hexdigest()
+    assert card == {
+        "name": "mine",
+        "kind": "Transformer",
+        "file": "mine.safetensors",
+        "sha256": found,
+        "config": CONFIGS["Transformer"],
+        "command": "python -m attnlib.recipes mine",
+        "seed": 7,
+    }
+
+
+def test_everybody_may_read_a_checkpoint(folder):
+    saved(folder)
+    plain = folder / "plain"
+    plain.write_bytes(b"")
+    assert (folder / "mine.safetensors").stat().st_mode == plain.stat().st_mode
+
+
+def test_altered_weights_are_refused(folder):
+    saved(folder)
+    path = folder / "mine.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1  # one bit of one number
+    path.write_bytes(content)
+    with pytest.raises(RuntimeError, match="rebuild it with: python -m attnlib.recipes mine"):
+        pretrained.load("mine")
+    path.unlink()
+    with pytest.raises(RuntimeError, match="mine.safetensors: expected .* found no file"):
+        pretrained.load("mine")
+
+
+def test_weights_of_another_shape_are_refused(folder):
+    _, path = saved(folder)
+    card = json.loads(path.read_text(encoding="utf-8"))
+    card["config"]["d_model"] = 8
+    path.write_text(json.dumps(card), encoding="utf-8")
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        pretrained.load("mine")
+
+
+def test_unknown_name_lists_the_names(folder):
+    saved(folder)
+    for function in (pretrained.load, pretrained.card):
+        with pytest.raises(ValueError, match="no checkpoint 'yours'; there are mine"):
+            function("yours")
+
+
+def test_a_tokenizer_is_a_checkpoint_too(folder):
+    bpe = BPE.train(["low login lower"], vocab_size=260, progress=False)
+    checkpoints.save("bpe", bpe, {"command": "make it"}, folder)
+    assert pretrained.tokenizer("bpe") == bpe
+    assert pretrained.card("bpe")["kind"] == "BPE"
+    (folder / "bpe.bpe").write_text("low", encoding="utf-8")
+    with pytest.raises(RuntimeError, match="rebuild it with: make it"):
+        pretrained.tokenizer("bpe")
+
+
+def test_models_and_tokenizers_are_not_taken_for_each_other(own):
+    with pytest.raises(
+        ValueError, match=r"'small-bpe' is no model: tokenizer\('small-bpe'\) loads"
+    ):
+        pretrained.load("small-bpe")
+    with pytest.raises(ValueError, match=r"'zero' is no tokenizer: load\('zero'\) loads it"):
+        pretrained.tokenizer("zero")
+
+
+# --- the checkpoints that are shipped -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", pretrained.names())
+def test_shipped_checkpoint(name):
+    card = pretrained.card(name)
+    load = pretrained.tokenizer if card["kind"] == "BPE" else pretrained.load
+    thing = load(name)  # which checks the hash
+    path = checkpoints.FOLDER / card["file"]
+    assert path.stat().st_size <= 5_000_000
+    assert card["name"] == name
+    assert card["command"] == f"python -m attnlib.recipes {name}"
+    assert {"data", "sha256", "file", "kind"} <= card.keys()
+    if not isinstance(thing, BPE):
+        assert {"config", "seed", "steps", "tokens", "loss"} <= card.keys()
+        outputs = 11 if card["kind"] == "HistogramModel" else card["config"]["vocab_size"]
+        one_number = card["kind"].endswith("Classifier")
+        shape = (1,) if one_number else (1, 3, outputs)
+        assert thing(torch.tensor([[1, 2, 3]])).shape == shape
+        assert all(parameter.isfinite().all() for parameter in thing.parameters())
+
+
+def test_shipped_checkpoints_are_small_together():
+    files = [checkpoints.FOLDER / pretrained.card(name)["file"] for name in pretrained.names()]
+    assert "reviews-bpe" in pretrained.names()
+    assert sum(path.stat().st_size for path in files) <= 25_000_000
+
+
+def test_save_refuses_what_load_could_not_build(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="got Linear"):
+        checkpoints.save("line", torch.nn.Linear(2, 2), {}, tmp_path)
+    assert not list(tmp_path.iterdir())

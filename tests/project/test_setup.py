@@ -1,0 +1,264 @@
+"""The set-up, course.py and the Makefile: what they say when something is wrong, and what they run.
+
+The set-up is tried with a fake Python, in a folder whose name has a space and an umlaut.
+"""
+
+import ast
+import json
+import os
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def course() -> SimpleNamespace:
+    """The functions of course.py."""
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "course.py"), run_name="course"))
+
+
+def test_an_old_python_can_read_course_py() -> None:
+    """No syntax newer than Python 2.7 and 3.0 share, so that the message is seen at all."""
+    source = (ROOT / "course.py").read_bytes()
+    assert source.isascii(), "Python 2 reads no file with other characters in it"
+    new = (
+        ast.JoinedStr,
+        ast.AnnAssign,
+        ast.NamedExpr,
+        ast.Nonlocal,
+        ast.Starred,
+        ast.YieldFrom,
+        ast.AsyncFunctionDef,
+        ast.Await,
+        ast.Match,
+    )
+    modules = set()
+    for node in ast.walk(ast.parse(source)):
+        assert not isinstance(node, new), f"line {node.lineno}: {type(node).__name__}"
+        if isinstance(node, ast.arg):
+            assert node.annotation is None
+        if isinstance(node, ast.arguments):
+            assert not node.kwonlyargs
+            assert not node.posonlyargs
+        if isinstance(node, ast.FunctionDef):
+            assert node.returns is None
+        if isinstance(node, ast.Raise):
+            assert node.cause is None
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+    assert modules <= {"argparse", "hashlib", "os", "shutil", "subprocess", "sys", "time"}
+
+
+def pretend(code: str, *words: str, clone: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run course.py as a program, after some code that changes the world around it."""
+    lines = [
+        "import runpy, shutil, sys",
+        code,
+        f"sys.argv = {['course.py', *words]!r}",
+        f"runpy.run_path({str(clone / 'course.py')!r}, run_name='__main__')",
+    ]
+    command = [sys.executable, "-c", "\n".join(lines)]
+    return subprocess.run(command, cwd=clone, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("version", [(2, 7, 18), (3, 6, 9), (3, 10, 14)])
+def test_an_older_python_is_told_so(version: tuple[int, int, int]) -> None:
+    done = pretend(f"sys.version_info = {version!r}", "lab")
+    assert done.returncode == 1
+    assert "needs Python 3.11 or newer" in done.stderr
+    assert f"is Python {version[0]}.{version[1]}" in done.stderr
+    assert "PYTHON=" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("version", [(3, 11, 0), (3, 14, 1), (4, 0, 0)])
+def test_a_new_python_is_welcome(version: tuple[int, int, int]) -> None:
+    assert course().too_old(version, "python3") is None
+
+
+def fake_clone(tmp_path: Path, pip: str = "print('ok')") -> Path:
+    """A folder with course.py, a lock, and a `.venv` whose Python only notes what it is asked."""
+    clone = tmp_path / "übung 1"
+    clone.mkdir()
+    for name in ("course.py", "Makefile", "pyproject.toml", "requirements.lock"):
+        (clone / name).write_bytes((ROOT / name).read_bytes())
+    python = clone / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    stub = clone / "stub.py"
+    stub.write_text(
+        "import json, pathlib, sys\n"
+        "words = sys.argv[1:]\n"
+        "if words[0] == '-c': exec(words[1]); sys.exit(0)\n"
+        f"with open({str(clone / 'calls')!r}, 'a', encoding='utf-8') as file:\n"
+        "    file.write(json.dumps(words) + '\\n')\n"
+        f"if words[:2] == ['-m', 'pip']:\n    {pip}\n",
+        encoding="utf-8",
+    )
+    started = shlex.join([sys.executable, str(stub)])
+    python.write_text(f'#!/bin/sh\nexec {started} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    return clone
+
+
+def run_course(clone: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(clone / "course.py"), *words]
+    return subprocess.run(command, cwd=clone, capture_output=True, text=True)
+
+
+def calls(clone: Path) -> list[list[str]]:
+    """The words of every call of the fake Python."""
+    path = clone / "calls"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+needs_shell = pytest.mark.skipif(os.name == "nt", reason="the fake Python is a shell script")
+
+
+@needs_shell
+def test_torch_is_installed_first_and_nothing_twice(tmp_path: Path) -> None:
+    clone = fake_clone(tmp_path)
+    assert run_course(clone, "setup").returncode == 0
+    first = calls(clone)
+    last = [course().TORCH, str(clone / "requirements.lock"), str(clone)]
+    assert [words[-1] for words in first] == last
+    assert ["--require-hashes" in words for words in first] == [False, True, False]
+    assert ["--no-deps" in words for words in first] == [False, True, True]
+    assert run_course(clone, "lab").returncode == 0
+    assert len(calls(clone)) == 4
+    assert "jupyterlab" in calls(clone)[-1]
+    assert any(word.endswith("chapters/00_start_here.ipynb") for word in calls(clone)[-1])
+
+
+@needs_shell
+@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
+def test_another_lock_is_installed(tmp_path: Path, name: str) -> None:
+    clone = fake_clone(tmp_path)
+    run_course(clone, "setup")
+    with (clone / name).open("a") as file:
+        file.write("# changed\n")
+    run_course(clone, "setup")
+    assert len(calls(clone)) == 6
+
+
+@needs_shell
+def test_the_index_is_for_torch_alone(tmp_path: Path) -> None:
+    clone = fake_clone(tmp_path)
+    run_course(clone, "setup", "--torch-index", "file:///wheels")
+    assert ["file:///wheels" in words for words in calls(clone)] == [True, False, False]
+
+
+@needs_shell
+@pytest.mark.parametrize(
+    ("pip_says", "we_say"),
+    [
+        ("[Errno -3] Temporary failure in name resolution", "is there a network?"),
+        ("NewConnectionError: [Errno 101] Network is unreachable", "is there a network?"),
+        ("OSError: [Errno 28] No space left on device", "The disk filled up"),
+        ("ERROR: No matching distribution found for torch==2.13.0", "No matching distribution"),
+    ],
+)
+def test_a_failing_installation_says_why(tmp_path: Path, pip_says: str, we_say: str) -> None:
+    clone = fake_clone(tmp_path, pip=f"print({pip_says!r}); sys.exit(1)")
+    done = run_course(clone, "test")
+    assert done.returncode == 1
+    assert we_say in done.stderr
+    assert "Traceback" not in done.stderr
+    log = clone / ".venv" / "install.log"
+    assert pip_says in log.read_text()
+    assert str(log.relative_to(clone)) in done.stderr
+    assert len(calls(clone)) == 1, "nothing is run after a failure"
+    assert not (clone / ".venv" / "installed").exists()
+
+
+def test_a_full_disk_is_told_before_anything_is_installed(tmp_path: Path) -> None:
+    clone = fake_clone(tmp_path)
+    code = (
+        "from types import SimpleNamespace\n"
+        "shutil.disk_usage = lambda path: SimpleNamespace(free=1_200_000_000)"
+    )
+    done = pretend(code, "lab", clone=clone)
+    assert done.returncode == 1
+    assert "needs about 3 GB" in done.stderr
+    assert "1.2 GB free" in done.stderr
+    assert calls(clone) == []
+
+
+def test_the_exit_status_is_that_of_the_tests(tmp_path: Path) -> None:
+    failing = tmp_path / "test_failing.py"
+    failing.write_text("def test_no(): assert False")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "course.py",
+            "test",
+            "--here",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            str(failing),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "1 failed" in done.stdout
+
+
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+
+
+@needs_make
+def test_make_lists_its_targets_when_asked_for_nothing() -> None:
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for target in ("lab", "test", "quick", "chapters", "bench", "mutants", "pages", "clean"):
+        assert f"make {target} " in done.stdout
+
+
+@needs_make
+@needs_shell
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["quick"], "-m pytest -n 2"),
+        (["test", "ARGS=-k attention"], "-k attention"),
+        (["chapters", "NAMES=01_ngram 02_rnn"], "execute 01_ngram 02_rnn"),
+        (["bench", "load"], "run.py load"),
+        (["mutants", "ROOM=attnlib/tokenizers"], "mutants.py attnlib/tokenizers"),
+        (["lab", "TORCH_INDEX=file:///wheels in a folder"], "-m jupyterlab"),
+    ],
+)
+def test_make_hands_its_words_on(tmp_path: Path, words: list[str], asked: str) -> None:
+    clone = fake_clone(tmp_path)
+    command = ["make", f"PYTHON={sys.executable}", *words]
+    done = subprocess.run(command, cwd=clone, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert asked in " ".join(calls(clone)[-1])
+    indexes = [
+        words[words.index("--index-url") + 1]
+        for words in calls(clone)[:-1]
+        if "--index-url" in words
+    ]
+    assert indexes == [word.partition("=")[2] for word in words if "INDEX" in word]
+
+
+def test_what_is_quick_leaves_out_what_is_slow() -> None:
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        text = path.read_text(encoding="utf-8")
+        if "from playwright" in text and path != Path(__file__):
+            assert "pytestmark = pytest.mark.browser" in text, path.name
+    command = course().quick("python", [])
+    assert "not slow and not browser" in command
+    assert not [word for word in command if "chapters" in word and "--ignore" not in word]
+    assert course().quick("python", ["tests/test_trace.py"])[-1] == "tests/test_trace.py"
+    assert course().test("python", [])[-1] == "chapters"

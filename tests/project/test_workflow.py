@@ -1,0 +1,66 @@
+"""The workflow of a hosted CI: it is valid, and it tests every system and Python that it should."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent.parent
+WORKFLOW = ROOT / ".github" / "workflows" / "ci.yml"
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+needs_actionlint = pytest.mark.skipif(
+    shutil.which("actionlint") is None, reason="there is no actionlint"
+)
+
+
+def jobs() -> dict[str, Any]:
+    """The jobs of the workflow."""
+    found: dict[str, Any] = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
+    return found
+
+
+def lint(path: Path) -> subprocess.CompletedProcess[str]:
+    """What actionlint says of a workflow file."""
+    return subprocess.run(["actionlint", str(path)], cwd=ROOT, capture_output=True, text=True)
+
+
+@needs_actionlint
+def test_actionlint_finds_nothing() -> None:
+    done = lint(WORKFLOW)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_actionlint
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("runs-on: ubuntu-latest", "runs_on: ubuntu-latest"), ("matrix.system }}", "matrix.os }}")],
+)
+def test_actionlint_finds_a_mistake(tmp_path: Path, right: str, wrong: str) -> None:
+    text = WORKFLOW.read_text(encoding="utf-8")
+    assert right in text
+    (tmp_path / "ci.yml").write_text(text.replace(right, wrong), encoding="utf-8")
+    assert lint(tmp_path / "ci.yml").returncode != 0
+
+
+def test_every_system_is_tested_with_every_python() -> None:
+    found = jobs()
+    assert [job["strategy"]["matrix"]["python"] for job in found.values()] == [PYTHONS] * len(found)
+    systems = set(found["others"]["strategy"]["matrix"]["system"])
+    assert systems == {"macos-latest", "windows-latest"}
+    assert found["linux"]["runs-on"].startswith("ubuntu")
+    assert all(job["strategy"]["fail-fast"] is False for job in found.values())
+
+
+def test_it_runs_what_a_user_runs() -> None:
+    last = {name: job["steps"][-1]["run"] for name, job in jobs().items()}
+    assert last == {"linux": ".ci/run", "others": "python course.py test"}
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("make test")
+
+
+def test_the_readme_promises_no_system_that_nothing_has_tested() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "tested on Linux with Python 3.11" in " ".join(readme.split())
+    assert "not been tested yet" in readme

@@ -1,0 +1,115 @@
+"""The recipes of the classifiers, on a few reviews."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from attnlib import pretrained
+from attnlib.data import Reviews, Split, reviews
+from attnlib.pretrained import checkpoints, classifier, text
+from attnlib.recipes import classification
+from attnlib.recipes.__main__ import main
+from attnlib.recipes.classification import CLASSIFIERS
+from attnlib.tokenizers import Vocabulary
+from attnlib.training import classification as training
+from attnlib.training.classification import MAX_LEN, accuracy, examples, vocabulary
+
+SHIPPED = {name: pretrained.card(name) for name in CLASSIFIERS}
+
+
+@pytest.fixture
+def few_reviews(monkeypatch, tmp_path):
+    """60 training and 20 test texts of each source, and checkpoints in an empty folder."""
+    few = {}
+    for source in ("rotten_tomatoes", "imdb"):
+        whole = reviews(source)
+        parts = (whole.train, 60), (whole.validation, 20), (whole.test, 20)
+        cut = (Split(tuple(t[:300] for t in p.texts[:n]), p.labels[:n]) for p, n in parts)
+        few[source] = Reviews(*cut)
+    monkeypatch.setattr(classification, "reviews", few.get)
+    monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    return few, tmp_path
+
+
+def run(name, folder, steps="3"):
+    main([name, "--steps", steps, "--folder", str(folder)])
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_recipe_writes_a_classifier_that_loads(name, few_reviews):
+    few, folder = few_reviews
+    if CLASSIFIERS[name].base:
+        run(CLASSIFIERS[name].base, folder)
+    run(name, folder)
+    card, recipe = pretrained.card(name), CLASSIFIERS[name]
+    found = classifier(name)
+    model, words = found.model, found.tokenizer
+    assert card.keys() == SHIPPED[name].keys()
+    assert card["steps"] == 3
+    assert card["seed"] == recipe.seed
+    assert card["task"]["name"] == recipe.task
+    assert card["command"] == f"python -m attnlib.recipes {name}"
+    assert card["config"] == {"vocab_size": len(words), **recipe.config}
+    assert card["parameters"] == sum(p.numel() for p in model.parameters())
+    assert words is vocabulary(recipe.source)
+    assert not model.training
+    data = examples(few[recipe.source].test, words, MAX_LEN[recipe.source])
+    with torch.no_grad():
+        p = model(data.ids, data.mask).sigmoid()
+    nats = F.binary_cross_entropy(p, data.labels).item()
+    assert nats == pytest.approx(card["loss"]["nats_per_text"], abs=2e-3)
+    assert accuracy(model, data) == pytest.approx(card["accuracy"], abs=0.051)  # one text of 20
+
+
+def test_a_recipe_repeats_itself_and_its_seed_matters(few_reviews, tmp_path):
+    for name, folder in (("rt-lstm", "a"), ("rt-lstm", "b"), ("rt-lstm-2", "c")):
+        run(name, tmp_path / folder)
+    a, b, c = (
+        (tmp_path / folder / f"{name}.safetensors").read_bytes()
+        for folder, name in (("a", "rt-lstm"), ("b", "rt-lstm"), ("c", "rt-lstm-2"))
+    )
+    assert a == b != c
+
+
+def test_the_tasks_train_with_their_own_losses(few_reviews, tmp_path, monkeypatch):
+    run("rt-lstm", tmp_path)
+    used = []
+    for loss in ("decoy_loss", "hiding_loss"):
+        real = getattr(training, loss)
+        monkeypatch.setattr(
+            training, loss, lambda s, real=real, loss=loss: used.append(loss) or real(s)
+        )
+    run("rt-lstm-decoy", tmp_path, "1")
+    run("rt-lstm-hiding", tmp_path, "1")
+    run("rt-lstm-dot", tmp_path, "1")
+    assert used == ["decoy_loss", "hiding_loss"]
+    wrong = dataclasses.replace(CLASSIFIERS["rt-lstm"], task="guess")
+    monkeypatch.setitem(CLASSIFIERS, "rt-lstm", wrong)
+    with pytest.raises(ValueError, match="task must be one of"):
+        run("rt-lstm", tmp_path, "1")
+
+
+def test_a_decoy_without_its_base_says_so(few_reviews, tmp_path):
+    with pytest.raises(ValueError, match="no checkpoint 'rt-lstm'"):
+        run("rt-lstm-decoy", tmp_path)
+
+
+def test_other_words_are_refused(few_reviews, tmp_path, monkeypatch):
+    run("rt-lstm", tmp_path)
+    other = Vocabulary.most_frequent(["a film"], min_count=1)
+    monkeypatch.setattr(text, "vocabulary", lambda source: other)
+    with pytest.raises(RuntimeError, match="rebuild it with python -m attnlib.recipes rt-lstm"):
+        classifier("rt-lstm")
+
+
+def test_an_interrupted_recipe_writes_nothing(few_reviews, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "classification_loss", stop)
+    with pytest.raises(SystemExit, match=r"stopped at step 0; no checkpoint .* starts anew"):
+        run("rt-lstm", tmp_path)
+    assert not list(tmp_path.glob("rt-lstm*"))

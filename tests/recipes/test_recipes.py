@@ -1,0 +1,180 @@
+"""The command line, the recipes of the language models, and how a run becomes a checkpoint."""
+
+import json
+import math
+import subprocess
+import sys
+from itertools import count
+
+import pytest
+import torch
+
+from attnlib import pretrained
+from attnlib.data import Reviews, Split, reviews
+from attnlib.models import NeuralNgram, ZeroLayer
+from attnlib.pretrained import checkpoints
+from attnlib.recipes import cards, language
+from attnlib.recipes.__main__ import RECIPES, main
+from attnlib.tokenizers import BPE
+from attnlib.training import History
+
+TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
+
+
+@pytest.fixture
+def few_reviews(monkeypatch):
+    """30 training and 6 test texts of IMDB, 400 letters each, in batches of two windows."""
+    whole = reviews("imdb")
+
+    def cut(part, n):
+        return Split(tuple(text[:400] for text in part.texts[:n]), part.labels[:n])
+
+    few = Reviews(cut(whole.train, 30), cut(whole.validation, 6), cut(whole.test, 6))
+    monkeypatch.setattr(language, "reviews", lambda source: few)
+    monkeypatch.setattr(language, "BATCH", 2)
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    return few
+
+
+def with_tokenizer(monkeypatch, folder):
+    """`pretrained` looks into `folder`, where the course's tokenizer is already."""
+    for name in ("reviews-bpe.bpe", "reviews-bpe.json"):
+        (folder / name).write_bytes((checkpoints.FOLDER / name).read_bytes())
+    monkeypatch.setattr(checkpoints, "FOLDER", folder)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_recipe_writes_a_checkpoint_that_loads(name, few_reviews, monkeypatch, tmp_path):
+    shipped = pretrained.card(name)
+    with_tokenizer(monkeypatch, tmp_path)
+    main([name, "--steps", "2", "--folder", str(tmp_path)])
+    assert sorted(path.name for path in tmp_path.glob(f"{name}.*")) == [
+        f"{name}.json",
+        f"{name}.safetensors",
+    ]
+    card, model = pretrained.card(name), pretrained.load(name)
+    assert card.keys() == shipped.keys()
+    assert card["steps"] == 2
+    assert card["tokens"] == 2 * 2 * language.LENGTH
+    assert card["command"] == f"python -m attnlib.recipes {name}"
+    assert card["parameters"] == sum(p.numel() for p in model.parameters())
+    assert card["config"]["vocab_size"] == pretrained.tokenizer().vocab_size
+    assert len(card["curve"]["train_loss"]) * card["curve"]["every"] == 2
+    bpe = pretrained.tokenizer()
+    again = language.held_out(model, few_reviews.test, bpe, card["window"])
+    assert again["nats_per_token"] == pytest.approx(card["loss"]["nats_per_token"], abs=2e-3)
+    assert 7 < again["nats_per_token"] < 9.5  # two steps from log 4,096 = 8.3
+
+
+def test_recipe_resumes_after_an_interrupt(few_reviews, monkeypatch, tmp_path):
+    with_tokenizer(monkeypatch, tmp_path)
+    command = ["zero-layer", "--steps", "4", "--folder"]
+    main([*command, str(tmp_path / "whole")])
+    real, calls = language.next_token_loss, count()
+
+    def loss(*arguments, **settings):
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments, **settings)
+
+    stopped = tmp_path / "stopped"
+    monkeypatch.setattr(language, "next_token_loss", loss)
+    with pytest.raises(
+        SystemExit, match="at step 2; .* The same command goes on from there, with "
+    ):
+        main([*command, str(stopped)])
+    assert [path.name for path in stopped.iterdir()] == ["zero-layer.state"]
+    main([*command, str(stopped)])
+    assert next(calls) == 5  # two steps, the interrupt, and the two that were left
+    for name in ("zero-layer.safetensors", "zero-layer.json"):
+        assert (stopped / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not (stopped / "zero-layer.state").exists()
+
+
+def test_recipe_of_the_tokenizer(few_reviews, monkeypatch, tmp_path):
+    monkeypatch.setattr(language, "VOCABULARY", 300)
+    monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
+    main(["reviews-bpe", "--folder", str(tmp_path)])
+    bpe = pretrained.tokenizer()
+    assert bpe.vocab_size == 300
+    parts = (few_reviews.train, few_reviews.validation, few_reviews.test)
+    texts = [text for part in parts for text in part.texts]
+    assert bpe == BPE.train(texts, 300, progress=False)
+    assert pretrained.card("reviews-bpe")["data"]["texts"] == 42
+
+
+def test_unknown_recipe_lists_the_known(capsys):
+    for arguments in (["zero-layr"], []):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+        message = capsys.readouterr().err
+        assert all(name in message for name in RECIPES)
+
+
+def test_command_line_of_the_module():
+    command = [sys.executable, "-W", "error", "-m", "attnlib.recipes", "nonsense"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "zero-layer, ngram-3" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_table_measures_every_model(few_reviews, monkeypatch, tmp_path, capsys):
+    with_tokenizer(monkeypatch, tmp_path)
+    small = {
+        "zero-layer": language.ModelRecipe("ZeroLayer", {"d_model": 4}, 1e-3),
+        "ngram-3": language.ModelRecipe("NeuralNgram", {"n": 3, "d_model": 4, "d_hidden": 4}, 1e-3),
+    }
+    monkeypatch.setattr(language, "LANGUAGE_MODELS", small)
+    for name, kind in (("zero-layer", ZeroLayer), ("ngram-3", NeuralNgram)):
+        config = {"vocab_size": 4096, **small[name].config}
+        about = {"config": config, "parameters": 1234, "tokens": 5678, "command": "make it"}
+        checkpoints.save(name, kind(**config), about, tmp_path)
+    main(["--table"])
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert " ".join(head.split()) == "model parameters training tokens nats/token bits/byte"
+    bpe, test = pretrained.tokenizer(), few_reviews.test
+    for row, name in zip(rows, small, strict=True):
+        loss = language.held_out(pretrained.load(name), test, bpe)
+        expected = [loss["nats_per_token"], loss["bits_per_byte"]]
+        assert row.split()[:3] == [name, "1,234", "5,678"]
+        assert [float(x) for x in row.split()[3:]] == pytest.approx(expected, abs=6e-4)
+
+
+def test_held_out_by_hand(few_reviews):
+    bpe = pretrained.tokenizer()
+    model = ZeroLayer(bpe.vocab_size, 4)
+    with torch.no_grad():
+        model.W_U.zero_()  # knows nothing: log D nats for every token
+    found = language.held_out(model, few_reviews.test, bpe)
+    assert found["nats_per_token"] == pytest.approx(math.log(4096), abs=1e-4)
+    tokens = sum(len(bpe.encode(text)) + 1 for text in few_reviews.test.texts)
+    n_bytes = sum(len(text.encode()) for text in few_reviews.test.texts)
+    assert found["bits_per_byte"] == pytest.approx(12 * tokens / n_bytes, abs=1e-3)
+
+
+def test_an_interrupted_run_says_what_the_same_command_will_do(tmp_path):
+    """Language models keep their state and go on; the others start anew."""
+    whole, half = History([2.0, 1.0]), History([2.0], interrupted=True)
+    assert cards.finished(whole) is whole
+    with pytest.raises(SystemExit, match=r"stopped at step 1; no checkpoint .* starts anew\.$"):
+        cards.finished(half)
+    with pytest.raises(SystemExit, match=r"The same command goes on from there, with .*x\.state"):
+        cards.finished(half, tmp_path / "x.state")
+
+
+def test_a_card_says_what_was_run(tmp_path):
+    """Its optimizer is the settings of the run, whatever they were; its curve means of blocks."""
+    settings = {"steps": 120, "lr": 0.1, "warmup": 3, "schedule": "constant", "clip": 2.0}
+    settings |= {"weight_decay": 0.5, "seed": 7}
+    history = History([float(i) for i in range(120)], tokens=960, settings=settings)
+    about = {"config": {"vocab_size": 9, "d_model": 4}, "data": {}, "tokens": 480, "seed": 7}
+    path = cards.write("x", ZeroLayer(9, 4), history, tmp_path, about)
+    card = json.loads(path.read_text(encoding="utf-8"))
+    assert card["command"] == "python -m attnlib.recipes x"
+    assert card["parameters"] == 72
+    assert (card["steps"], card["tokens"], card["seed"]) == (120, 480, 7)
+    expected = {"lr": 0.1, "warmup": 3, "schedule": "constant", "clip": 2.0, "weight_decay": 0.5}
+    assert card["optimizer"] == {"name": "AdamW", **expected}
+    assert card["curve"] == {"every": 2, "train_loss": [i + 0.5 for i in range(0, 120, 2)]}

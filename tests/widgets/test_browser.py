@@ -1,0 +1,513 @@
+"""The widgets in a real browser: on pages without a kernel, and in JupyterLab.
+
+Every host but 127.0.0.1 is blocked and noted, so that a script from elsewhere cannot hide.
+"""
+
+import itertools
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import nbformat
+import pytest
+import torch
+
+from attnlib.trace import Trace
+from attnlib.widgets import AttentionView, Frames, explore
+
+pytestmark = pytest.mark.browser
+ROOT = Path(__file__).parents[2]
+CHAPTER = ROOT / "chapters" / "04_self_attention.ipynb"
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+TOKENS = ["[CLS]", "un", "##do", "<script>window.ran=1</script>", "-->", " it", "\n", "[SEP]"]
+WORDS = [0, 1, 1, 2, 3, 4, 5, 6]
+PIXELS = "canvas => canvas.toDataURL()"
+INK = """canvas => { // drawn dots in the middle of the canvas, where only lines can be
+  const { width, height } = canvas, x = Math.round(0.45 * width);
+  const dots = canvas.getContext('2d').getImageData(x, 0, Math.round(0.1 * width), height).data;
+  let drawn = 0;
+  for (let i = 0; i < dots.length; i += 4) drawn += dots[i] + dots[i + 1] + dots[i + 2] < 700;
+  return drawn;
+}"""
+
+SMALL_CELL = """
+import torch
+from attnlib.widgets import AttentionView
+weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
+view = AttentionView(weights, [f"w{i}" for i in range(200)], title="two hundred")
+view
+"""
+
+
+def missing(what: str) -> None:
+    """Skip with a reason at home; on the test machine of the project a missing browser fails."""
+    if os.environ.get("ATTNLIB_BROWSER") == "required":
+        pytest.fail(f"{what} is missing, and ATTNLIB_BROWSER=required does not allow to skip")
+    pytest.skip(f"{what} is missing: the browser tests need Chromium and Playwright for Python")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        missing("chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright")
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that reaches nothing but 127.0.0.1; `page.asked` lists what else was asked for."""
+    context = browser.new_context(viewport={"width": 1200, "height": 1000}, accept_downloads=True)
+    opened = context.new_page()
+    opened.asked, opened.errors = [], []
+
+    def guard(route: Any) -> None:
+        address = urlparse(route.request.url)
+        if address.scheme in ("http", "https", "ws", "wss") and address.hostname != "127.0.0.1":
+            opened.asked.append(route.request.url)
+            route.abort()
+        else:
+            route.continue_()
+
+    context.route("**/*", guard)
+    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
+    yield opened
+    context.close()
+
+
+def example() -> AttentionView:
+    weights = torch.randn(3, 4, 8, 8, generator=torch.Generator().manual_seed(5)).softmax(-1)
+    return AttentionView(weights, TOKENS, word_ids=WORDS, title="A <b>bold</b> title")
+
+
+@pytest.fixture
+def saved(page: Any, tmp_path: Path) -> Any:
+    """The example's own page, opened from the disk."""
+    example().save_html(tmp_path / "view.html")
+    page.goto((tmp_path / "view.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    yield page
+    assert page.asked == []
+    assert page.errors == []
+
+
+def parts(scope: Any) -> tuple[Any, Any, Any]:
+    """The two sliders' scope-wide locator, the canvas and the read-out of one view."""
+    return (
+        scope.locator("input[type=range]"),
+        scope.locator(".attn-stage > canvas"),
+        scope.locator(".attn-read"),
+    )
+
+
+def check_sliders_move_pixels(scope: Any) -> None:
+    """Both sliders, by keyboard: every step gives another picture and another read-out value."""
+    sliders, canvas, read = parts(scope)
+    assert sliders.count() >= 2
+    seen = [(canvas.evaluate(PIXELS), read.inner_text())]
+    for i in range(2):
+        slider = sliders.nth(i)
+        before = int(slider.input_value())
+        key = "ArrowRight" if before < int(slider.get_attribute("max")) else "ArrowLeft"
+        slider.focus()
+        slider.press(key)
+        assert int(slider.input_value()) == before + (1 if key == "ArrowRight" else -1)
+        seen.append((canvas.evaluate(PIXELS), read.inner_text()))
+    assert len({pixels for pixels, _ in seen}) == 3
+    assert len({text for _, text in seen}) == 3
+
+
+# ---------------------------------------------------------------- a page of its own, no kernel
+@pytest.mark.claim(48)
+def test_saved_page_moves_through_layers_and_heads(saved: Any) -> None:
+    check_sliders_move_pixels(saved.locator(".attn"))
+    values = saved.locator(".attn-slider output").all_inner_texts()
+    assert [value.strip() for value in values] == ["1 of 0–2", "1 of 0–3"]
+
+
+def test_tokens_and_title_are_text(saved: Any) -> None:
+    assert saved.evaluate("window.ran") is None
+    assert saved.locator(".attn-title").inner_text() == "A <b>bold</b> title"
+    _, canvas, read = parts(saved)
+    canvas.focus()
+    for _ in range(4):
+        canvas.press("ArrowDown")
+    for _ in range(4):
+        canvas.press("ArrowRight")
+    assert read.locator("q").all_inner_texts() == [TOKENS[3], TOKENS[4]]
+    assert saved.evaluate("window.ran") is None
+
+
+def test_keyboard_cursor_reads_the_exact_weight_and_escape_leaves(saved: Any) -> None:
+    weights = example().weights
+    _, canvas, read = parts(saved)
+    assert canvas.get_attribute("role") == "img"
+    canvas.focus()
+    canvas.press("ArrowDown")  # enters at (0, 0)
+    canvas.press("ArrowDown")
+    canvas.press("ArrowRight")
+    assert float(read.locator("b").inner_text()) == pytest.approx(float(weights[1, 1]), rel=1e-5)
+    assert "un" in canvas.get_attribute("aria-label")
+    canvas.press("Escape")
+    assert "strongest" in read.inner_text()
+
+
+def test_pointer_reads_another_cell(saved: Any) -> None:
+    _, canvas, read = parts(saved)
+    box = canvas.bounding_box()
+    texts = set()
+    for share in (0.4, 0.55, 0.7):
+        saved.mouse.move(box["x"] + share * box["width"], box["y"] + share * box["height"])
+        texts.add(read.inner_text())
+    assert len(texts) == 3
+    assert all("destination" in text and "source" in text for text in texts)
+
+
+def test_links_show_only_the_token_pointed_at(saved: Any) -> None:
+    _, canvas, read = parts(saved)
+    seen = [canvas.evaluate(PIXELS)]
+    saved.click("[data-value=links]")
+    seen.append(canvas.evaluate(PIXELS))
+    all_lines = canvas.evaluate(INK)
+    canvas.focus()
+    canvas.press("ArrowDown")
+    assert 0 < canvas.evaluate(INK) < 0.6 * all_lines
+    seen.append(canvas.evaluate(PIXELS))
+    assert len(set(seen)) == 3
+    assert read.inner_text().startswith("destination [CLS] looks at")
+
+
+def test_a_thumbnail_is_chosen_by_click_and_by_keyboard(saved: Any) -> None:
+    saved.click("[data-value=heads]")
+    assert saved.locator(".attn-heads button").count() == 12
+    saved.locator('.attn-heads button[aria-pressed="true"]').press("ArrowDown")
+    chosen = saved.locator('.attn-heads button[aria-pressed="true"]')
+    assert chosen.get_attribute("aria-label") == "layer 1, head 0"
+    saved.get_by_role("button", name="layer 2, head 3").click()
+    sliders, canvas, _ = parts(saved)
+    assert [sliders.nth(i).input_value() for i in range(2)] == ["2", "3"]
+    assert canvas.is_visible()  # a click opens the map
+
+
+def test_words_and_colour_scale_switch(saved: Any) -> None:
+    _, canvas, _ = parts(saved)
+    seen = [canvas.evaluate(PIXELS)]
+    for choice in ("one", "words"):
+        saved.click(f"[data-value={choice}]")
+        seen.append(canvas.evaluate(PIXELS))
+    assert len(set(seen)) == 3
+    assert "7 destinations" in canvas.get_attribute("aria-label")
+
+
+def test_a_view_that_was_hidden_while_the_theme_changed_keeps_its_size(saved: Any) -> None:
+    _, canvas, _ = parts(saved)
+    width = "node => node.clientWidth"
+    before = canvas.evaluate(width)
+    saved.evaluate("""async () => {
+        const parent = document.querySelector(".attn").parentElement;
+        parent.style.display = "none";
+        document.body.classList.toggle("another-theme");
+        await Promise.resolve();  // here the view hears of the theme, and has no place on the page
+        parent.style.display = "";
+    }""")
+    saved.wait_for_timeout(300)
+    assert canvas.evaluate(width) == before
+
+
+@pytest.mark.parametrize("mode", ["map", "links", "heads"])
+def test_downloads(saved: Any, tmp_path: Path, mode: str) -> None:
+    saved.click(f"[data-value={mode}]")
+    for kind in ("SVG", "PNG"):
+        with saved.expect_download() as waiting:
+            saved.get_by_role("button", name=f"download as {kind}").click()
+        waiting.value.save_as(tmp_path / f"out.{kind}")
+        assert waiting.value.suggested_filename.endswith(f".{kind.lower()}")
+    text = " ".join(ElementTree.parse(tmp_path / "out.SVG").getroot().itertext())
+    assert "A <b>bold</b> title" in text
+    assert mode == "heads" or "<script>" in text
+    assert (tmp_path / "out.PNG").read_bytes()[:4] == b"\x89PNG"
+
+
+# ---------------------------------------------------------------- maps with a sign
+SIGNED = torch.tensor([[[2.0, 0.0, -1.0], [0.0, 0.0, 0.0], [0.1, -3.0, 0.0]], [[0.0] * 3] * 3])
+
+
+def signed_page(page: Any, tmp_path: Path, scheme: str = "light") -> tuple[Any, Any]:
+    """The canvas and the read-out of a signed view, on a light or a dark page."""
+    page.emulate_media(color_scheme=scheme)
+    view = AttentionView(SIGNED, list("abc"), axes=("head",), signed=True, alt="Scores")
+    view.save_html(tmp_path / "signed.html")
+    page.goto((tmp_path / "signed.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    return parts(page)[1:]
+
+
+def cells(page: Any, canvas: Any, read: Any) -> dict[tuple[str, ...], list[int]]:
+    """The colour of every cell; the pointer finds where they are."""
+    box, places = canvas.bounding_box(), {}
+    for x in range(0, int(box["width"]), 20):
+        for y in range(0, int(box["height"]), 20):
+            page.mouse.move(box["x"] + x, box["y"] + y)
+            if "destination" in read.inner_text():
+                places[tuple(read.locator("q").all_inner_texts())] = [x + 1, y + 1]
+    page.mouse.move(0, 0)
+    dot = "(canvas, [x, y]) => [...canvas.getContext('2d').getImageData(x, y, 1, 1).data]"
+    return {names: canvas.evaluate(dot, place)[:3] for names, place in places.items()}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "background"), [("light", [255, 255, 255]), ("dark", [20, 23, 28])]
+)
+def test_a_signed_map_shows_its_signs_and_zero_is_the_background(
+    page: Any, tmp_path: Path, scheme: str, background: list[int]
+) -> None:
+    seen = cells(page, *signed_page(page, tmp_path, scheme))
+    assert len(seen) == 9
+    for names in ("ab", "ba", "bb", "bc", "cc"):
+        assert seen[tuple(names)] == background
+    assert seen["a", "a"][2] - seen["a", "a"][0] > 60  # blue
+    for names in ("ac", "cb"):
+        assert seen[tuple(names)][0] - seen[tuple(names)][2] > 40  # brown
+    assert page.errors == []
+
+
+def test_a_signed_map_is_read_out_with_its_signs(page: Any, tmp_path: Path) -> None:
+    canvas, read = signed_page(page, tmp_path)
+    told = "strongest positive: a → a 2, strongest negative: c → b −3"
+    assert told in canvas.get_attribute("aria-label")
+    canvas.focus()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
+        canvas.press(key)
+    assert read.locator("b").inner_text() == "−1"
+    canvas.press("Escape")
+    page.locator("input[type=range]").press("ArrowRight")  # an empty map: nothing is strongest
+    assert "strongest" not in read.inner_text()
+    assert page.errors == []
+
+
+TINTED = """(canvas, top) => { // how many dots below `top` are clearly blue, and clearly brown
+  const { width, height } = canvas, y = Math.round(top * height);
+  const dots = canvas.getContext('2d').getImageData(0, y, width, height - y).data;
+  let blue = 0, brown = 0;
+  for (let i = 0; i < dots.length; i += 4) {
+    blue += dots[i + 2] - dots[i] > 60;
+    brown += dots[i] - dots[i + 2] > 60;
+  }
+  return [blue, brown];
+}"""
+
+
+@pytest.mark.parametrize("mode", ["map", "links", "heads"])
+def test_a_signed_view_has_both_colours_and_a_legend(page: Any, tmp_path: Path, mode: str) -> None:
+    canvas, _ = signed_page(page, tmp_path)
+    page.click(f"[data-value={mode}]")
+    shown, top = (page.locator(".attn-key"), 0) if mode == "heads" else (canvas, 0.35)
+    assert min(shown.evaluate(TINTED, top)) > 50  # in the links below their legend
+    legend = {"−3", "3", "0"} if mode == "map" else {"negative", "positive"}
+    for kind in ("SVG", "PNG"):
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name=f"download as {kind}").click()
+        waiting.value.save_as(tmp_path / f"out.{kind}")
+    assert legend <= set(ElementTree.parse(tmp_path / "out.SVG").getroot().itertext())
+    assert page.errors == []
+
+
+def test_one_scale_for_all_signed_maps_ends_at_the_largest_of_them(
+    page: Any, tmp_path: Path
+) -> None:
+    values = torch.stack([SIGNED[0], SIGNED[0] / 10])
+    view = AttentionView(values, list("abc"), axes=("head",), signed=True, start={"head": 1})
+    view.scale = "one"
+    view.save_html(tmp_path / "one.html")
+    page.goto((tmp_path / "one.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    _, canvas, read = parts(page)
+    pale = cells(page, canvas, read)["c", "b"]
+    page.click("[data-value=max]")
+    assert min(pale) > 200 > 150 > min(cells(page, canvas, read)["c", "b"])
+
+
+# ---------------------------------------------------------------- traces of different lengths
+def test_traces_of_different_lengths_move_with_their_sliders(page: Any, tmp_path: Path) -> None:
+    def trace(*tokens: str) -> Trace:
+        size = len(tokens)
+        return Trace(tokens, torch.randn(1, 2, size, size, generator=generator).softmax(-1))
+
+    generator = torch.Generator().manual_seed(2)
+    texts = (("one",), ("two", "words"), ("and", "now", "four", "words"))
+    traces = [[trace(*text) for text in texts] for _ in range(2)]
+    explore(traces, axes=("λ", "text"), labels={"λ": [0.1, 1]}).save_html(tmp_path / "v.html")
+    page.goto((tmp_path / "v.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    sliders, canvas, read = parts(page)
+    assert page.locator(".attn-slider label").all_inner_texts() == ["λ", "text", "head"]
+    for i, j, head in itertools.product(range(2), range(3), range(2)):
+        for slider, value in enumerate((i, j, head)):
+            sliders.nth(slider).fill(str(value))
+        canvas.press("Escape")
+        canvas.press("ArrowDown")  # reads out the first cell
+        size = f"{len(texts[j])} destinations (queries) by {len(texts[j])} sources (keys)"
+        told = canvas.get_attribute("aria-label")
+        assert f"λ {(0.1, 1)[i]}, text {j}, head {head}: {size}" in told
+        exact = float(traces[i][j].attention[0, head, 0, 0])
+        assert read.locator("q").first.inner_text() == texts[j][0]
+        assert float(read.locator("b").inner_text()) == pytest.approx(exact, rel=1e-5)
+    page.click("[data-value=heads]")  # of the last two axes: 3 texts × 2 heads at this λ
+    assert page.locator(".attn-heads button").count() == 6
+    page.get_by_role("button", name="λ 1, text 0, head 1").click()
+    assert [sliders.nth(k).input_value() for k in range(3)] == ["1", "0", "1"]
+    assert page.errors == []
+
+
+def test_frames_page(page: Any, tmp_path: Path) -> None:
+    Frames([["<b>a</b>", "b"], ["c", "d"]], name=("n", "t")).save_html(tmp_path / "f.html")
+    page.goto((tmp_path / "f.html").as_uri())
+    assert page.locator(".attn-text").inner_text() == "<b>a</b>"
+    for slider, text in ((0, "c"), (1, "d")):
+        page.locator("input[type=range]").nth(slider).press("ArrowRight")
+        assert page.locator(".attn-text").inner_text() == text
+    assert page.errors == []
+
+
+# ---------------------------------------------------------------- a notebook exported by nbconvert
+@pytest.mark.claim(48)
+def test_exported_chapter_04_is_live_without_kernel_or_network(page: Any, tmp_path: Path) -> None:
+    export = (
+        "import sys; from pathlib import Path; from chapter_tools import pages;"
+        "sys.exit(pages([Path(sys.argv[1])], Path(sys.argv[2])))"
+    )
+    command = [sys.executable, "-c", export, str(CHAPTER), str(tmp_path)]
+    subprocess.run(command, cwd=ROOT / "tools", env=environment(tmp_path), check=True, timeout=180)
+    page.goto((tmp_path / f"{CHAPTER.stem}.html").as_uri())
+    view = page.locator(".attn", has=page.locator(".attn-stage")).filter(has_text="layer").last
+    view.scroll_into_view_if_needed()
+    view.locator(".attn-read q").first.wait_for()
+    check_sliders_move_pixels(view)
+    assert page.locator("math").count() > 20
+    assert page.asked == []
+
+
+# ---------------------------------------------------------------- JupyterLab
+def environment(folder: Path) -> dict[str, str]:
+    """This process's environment, with settings of its own and attnlib on the path."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    settings = {"JUPYTER_CONFIG_DIR": str(folder / "config"), "PYTHONPATH": path}
+    settings |= {"IPYTHONDIR": str(folder / "ipython"), "JUPYTER_DATA_DIR": str(folder / "data")}
+    return {**os.environ, **settings}
+
+
+@pytest.fixture(scope="module")
+def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """JupyterLab on a free port of 127.0.0.1: its address with %s for a path, and its folder."""
+    folder = tmp_path_factory.mktemp("lab")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        sys.executable,
+        "-m",
+        "jupyter",
+        "lab",
+        "--no-browser",
+        "--allow-root",
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        "--IdentityProvider.token=attn",
+        f"--ServerApp.root_dir={folder}",
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.news_url=",
+    ]
+    with (folder / "lab.log").open("w") as log:
+        server = subprocess.Popen(
+            command, cwd=folder, env=environment(folder), stdout=log, stderr=log
+        )
+    try:
+        wait_for(f"http://127.0.0.1:{port}/api?token=attn", server, folder / "lab.log")
+        yield f"http://127.0.0.1:{port}/lab/tree/%s?token=attn&reset", folder
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def wait_for(address: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Until the server answers; its log in the message when it does not."""
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(address, timeout=2).close()
+            return
+        except (urllib.error.URLError, OSError):
+            if server.poll() is not None:
+                break
+            time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+
+
+def run_in_lab(page: Any, address: str, name: str) -> Any:
+    """Open a notebook, run all its cells, and give the last view with a layer slider."""
+    page.goto(address % name)
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+    page.wait_for_function(
+        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
+        " === 'idle'",
+        timeout=60_000,
+    )
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    views = page.locator(".attn", has=page.locator(".attn-stage"))
+    view = views.filter(has_text="layer").last
+    view.wait_for(state="attached", timeout=120_000)
+    view.scroll_into_view_if_needed()
+    view.locator(".attn-read q").first.wait_for()
+    return view
+
+
+def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(page: Any, lab: Any) -> None:
+    address, folder = lab
+    cells = [nbformat.v4.new_code_cell(code) for code in (SMALL_CELL, "view.index", "1")]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+    nbformat.write(notebook, folder / "small.ipynb")
+    view = run_in_lab(page, address, "small.ipynb")
+    check_sliders_move_pixels(view)
+    sliders, canvas, read = parts(view)
+    canvas.focus()
+    canvas.press("ArrowDown")
+    weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    value = read.locator("b")
+    page.wait_for_function("node => !node.textContent.includes('≈')", arg=value.element_handle())
+    assert float(value.inner_text()) == pytest.approx(float(weights[1, 1, 0, 0]), rel=1e-5)
+    active = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
+    before = page.evaluate(active)
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "j", "b"):
+        sliders.first.press(key)
+    assert page.evaluate(active) == before
+    assert page.locator(".jp-Notebook .jp-CodeCell").count() == 3  # "b" made no new cell
+    assert page.asked == []
+
+
+@pytest.mark.claim(48)
+def test_chapter_04_in_jupyterlab_moves_through_layers_and_heads(page: Any, lab: Any) -> None:
+    address, folder = lab
+    shutil.copy(CHAPTER, folder / CHAPTER.name)
+    view = run_in_lab(page, address, CHAPTER.name)
+    assert re.search("layer", view.inner_text())
+    check_sliders_move_pixels(view)
+    assert page.asked == []

@@ -1,0 +1,580 @@
+"""The widgets without a browser: what they refuse, what they send, what they write."""
+
+import base64
+import json
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+import zlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from attnlib.plots import PALETTE, SIGNED, visible
+from attnlib.trace import Trace
+from attnlib.widgets import AttentionView, Frames, explore
+from attnlib.widgets.maps import prepare
+from attnlib.widgets.payload import EXACT_LIMIT, pack, quantise
+from attnlib.widgets.pictures import DARK, DARK_SIGNED, SMALL
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+TOKENS = ["the", " film", "\n", "<script>alert(1)</script>", "-->"]
+
+
+def maps(*shape: int, seed: int = 3) -> torch.Tensor:
+    """Weights whose rows sum to 1."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).softmax(-1)
+
+
+def view(**options: Any) -> AttentionView:
+    return AttentionView(maps(2, 3, 5, 5), TOKENS, **options)
+
+
+# ---------------------------------------------------------------- what is refused, and how
+def spoilt(value: float) -> torch.Tensor:
+    weights = maps(2, 3, 5, 5)
+    weights[1, 2, 3, 4] = value
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("weights", "tokens", "options", "words"),
+    [
+        (spoilt(float("nan")), TOKENS, {}, r"1 of 150 are not finite.*\(1, 2, 3, 4\).*softmax"),
+        (spoilt(float("inf")), TOKENS, {}, "not finite"),
+        (spoilt(-0.1), TOKENS, {}, "negative.*after the softmax.*signed=True"),
+        (spoilt(float("nan")), TOKENS, {"signed": True}, "not finite"),
+        (spoilt(1.5), TOKENS, {}, "above 1"),
+        (maps(5, 5), TOKENS, {}, r"4 axes \('layer', 'head', 'query', 'key'\).*\(5, 5\).*axes="),
+        (maps(2, 3, 5, 5), TOKENS[:4], {}, "5 queries and 5 keys.*4 and 4 tokens"),
+        (maps(2, 3, 5, 5), [], {}, "`tokens` is empty"),
+        (maps(2, 3, 5, 5), "abcde", {}, "list of strings, got str"),
+        (maps(2, 3, 5, 5), [1, 2, 3, 4, 5], {}, r"strings, got 1.*str\(t\)"),
+        (maps(2, 3, 5, 4), TOKENS, {}, "5 queries and 4 keys.*sources="),
+        (maps(2, 3, 5, 4), TOKENS, {"sources": TOKENS}, "4 keys.*5 and 5 tokens"),
+        (maps(2, 3, 5, 5), TOKENS, {"axes": ("layer", "layer")}, "different"),
+        (maps(2, 3, 5, 5), TOKENS, {"labels": {"heads": [1]}}, "'heads'.*axes are"),
+        (maps(2, 3, 5, 5), TOKENS, {"labels": {"head": [1]}}, "3 positions, but 1 labels"),
+        (maps(2, 3, 5, 5), TOKENS, {"start": {"step": 1}}, "start names 'step'"),
+        (maps(2, 3, 5, 5), TOKENS, {"start": {"head": 3}}, "head must be.*0 to 2, got 3"),
+        (maps(2, 3, 5, 5), [TOKENS], {}, r"`tokens` is nested \(1,\), but the maps \(2,\)"),
+        (maps(2, 3, 5, 5), [TOKENS, ["a"]], {}, r"weights\[1\] has 5 queries.*1 and 1 tokens"),
+        (maps(2, 3, 5, 5), [[[[["a"]]]]], {}, "4 levels of lists, but the axes are"),
+        ([maps(2, 5, 5), maps(3, 5, 5)], TOKENS, {}, r"weights\[1\] has \(3,\), the first \(2,\)"),
+        ([maps(5, 5)], TOKENS, {"axes": ()}, "1 levels of lists.*name each"),
+        (maps(2, 3, 5, 5), TOKENS, {"word_ids": [0, 1]}, "2 word indices do not fit"),
+        (maps(2, 3, 5, 5), TOKENS, {"word_ids": [0, 2, 3, 4, 5]}, "word indices must run"),
+        (maps(2, 3, 5, 5), TOKENS, {"sources": TOKENS, "word_ids": range(5)}, "no sources"),
+        (maps(2, 3, 5, 5), TOKENS, {"signed": True, "word_ids": range(5)}, "no sign"),
+        (np.zeros((2, 0, 5, 5)), TOKENS, {}, "empty"),
+        ([[[["a"]]]], ["a"], {}, "one array of numbers"),
+    ],
+)
+def test_bad_input_is_named(weights: Any, tokens: Any, options: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=re.compile(words, re.DOTALL)):
+        AttentionView(weights, tokens, **options)
+
+
+def test_rows_need_not_sum_to_one_and_the_caller_keeps_its_array() -> None:
+    weights = np.zeros((1, 1, 2, 2), dtype=np.float32)
+    shown = AttentionView(weights, ["a", "b"])
+    weights[:] = 1
+    assert shown.weights.max() == 0
+    shown.weights[:] = 1  # a copy
+    assert shown.weights.max() == 0
+
+
+# ---------------------------------------------------------------- what the browser is sent
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(
+        np.float32,
+        array_shapes(min_dims=3, max_dims=4, max_side=5),
+        elements=st.floats(-1, 1, width=32),
+    ),
+    st.booleans(),
+)
+def test_quantised_maps_are_within_half_a_step(weights: np.ndarray, signed: bool) -> None:
+    weights = weights if signed else abs(weights)
+    zero, span = (128, 127) if signed else (0, 255)
+    quantised, largest = quantise(torch.tensor(weights), signed)
+    steps, top = quantised.numpy().astype(float) - zero, largest.numpy()
+    flat = weights.reshape(steps.shape)
+    back = steps * (top / span)[:, None, None]
+    assert (np.abs(back - flat) <= top[:, None, None] / (2 * span) * 1.001 + 1e-30).all()
+    assert np.array_equal(np.abs(steps).max((-2, -1)) == span, top > 0)
+    assert (steps[flat == 0] == 0).all()
+
+
+def test_denormal_weights_do_not_overflow() -> None:
+    steps, _ = quantise(torch.tensor([[[1e-40, 0.0]]]))
+    assert steps.tolist() == [[[255, 0]]]
+
+
+def test_small_weights_do_not_vanish() -> None:
+    steps, top = quantise(torch.full((1, 512, 512), 1 / 512))
+    assert steps.min() == 255
+    assert top[0] == 1 / 512
+
+
+def test_payload_holds_every_exact_weight() -> None:
+    weights = maps(2, 3, 5, 5)
+    spec, blob = pack(prepare(weights, TOKENS))
+    start, length = spec["units"][0]["exact"]
+    exact = np.frombuffer(blob[start : start + length], "<f4").reshape(2, 3, 5, 5)
+    assert np.array_equal(exact, weights.numpy())
+    assert spec["units"][0]["queries"][0][1:3] == ["·film", "↵"]
+    assert spec["texts"] == [0]
+
+
+def test_large_views_send_the_exact_weights_of_the_shown_map_only() -> None:
+    weights = maps(2, 3, 200, 200)
+    assert weights.numel() > EXACT_LIMIT
+    shown = AttentionView(weights, [str(i) for i in range(200)])
+    assert shown._spec["units"][0]["exact"] is None
+    shown.index = (1, 2)
+    assert struct.unpack("<ii", shown._shown[:8]) == (0, 5)
+    assert np.array_equal(np.frombuffer(shown._shown[8:], "<f4"), weights[1, 2].numpy().ravel())
+
+
+def test_index_is_seen_set_and_checked() -> None:
+    shown = view(start={"head": 2})
+    assert shown.index == (0, 2)
+    shown.index = [1, 0]  # as the browser sends it
+    assert shown.index == (1, 0)
+    assert np.array_equal(shown.weights, maps(2, 3, 5, 5)[1, 0].numpy())
+    for wrong in ((2, 0), (0, -1), (0,), (0, True)):
+        with pytest.raises(ValueError, match=r"must be an integer|one position"):
+            shown.index = wrong
+    with pytest.raises(ValueError, match="word_ids="):
+        shown.unit = "words"
+
+
+def test_two_views_can_be_linked() -> None:
+    traitlets = pytest.importorskip("traitlets")
+    left, right = view(), view()
+    traitlets.link((left, "index"), (right, "index"))
+    left.index = (1, 1)
+    assert right.index == (1, 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.integers(0, 99))
+def test_word_rows_sum_to_one(lengths: list[int], seed: int) -> None:
+    words = [word for word, length in enumerate(lengths) for _ in range(length)]
+    shown = AttentionView(
+        maps(1, 2, len(words), len(words), seed=seed), ["x"] * len(words), word_ids=words
+    )
+    shown.unit = "words"
+    assert shown.weights.shape == (len(lengths), len(lengths))
+    assert np.allclose(shown.weights.sum(-1), 1, atol=1e-5)
+    assert shown._spec["units"][1]["queries"][0] == ["x" * length for length in lengths]
+
+
+def test_maps_of_different_lengths_with_words() -> None:
+    long, short = maps(4, 3, 3), maps(4, 2, 2, seed=4)
+    shown = AttentionView(
+        [long, short],
+        [["un", "##do", "it"], ["go", "on"]],
+        axes=("item", "step"),
+        word_ids=[[0, 0, 1], [0, 1]],
+        labels={"step": [0, 10, 100, 1000]},
+        start={"item": 1},
+    )
+    assert repr(shown) == "AttentionView(item=2, step=4, query=3, key=3)"
+    assert np.array_equal(shown.weights, short[0])
+    shown.index = (0, 3)
+    assert np.array_equal(shown.weights, long[3])
+    shown.unit = "words"
+    assert shown.weights.shape == (2, 2)
+    assert np.allclose(shown.weights.sum(-1), 1, atol=1e-6)
+    assert "item 0, step 1000" in shown.describe()
+    assert shown._spec["units"][1]["queries"] == [["undo", "it"], ["go", "on"]]
+
+
+def test_one_text_may_stand_for_all_maps_and_one_side_alone_may_change() -> None:
+    shown = AttentionView(
+        [maps(1, 2), maps(1, 4)], ["prediction"], sources=[["a", "b"], list("cdef")], axes=("text",)
+    )
+    assert shown._spec["units"][0]["queries"] == [["prediction"], ["prediction"]]
+    shown.index = (1,)
+    assert np.array_equal(shown.weights, maps(1, 4))
+    stacked = AttentionView([maps(5, 5), maps(5, 5, seed=4)], TOKENS, axes=("seed",))
+    assert repr(stacked) == "AttentionView(seed=2, query=5, key=5)"
+    assert len(stacked._spec["units"][0]["queries"]) == 1
+
+
+# ---------------------------------------------------------------- traces
+def trace(length: int, layers: int = 1, heads: int = 1, seed: int = 0, **more: Any) -> Trace:
+    tokens = tuple(f"t{i}" for i in range(length))
+    size = len(more.get("sources", tokens))
+    return Trace(tokens, maps(layers, heads, length, size, seed=seed), **more)
+
+
+def test_explore_takes_a_trace() -> None:
+    one = Trace(tuple("abc"), maps(2, 2, 3, 3), word_ids=(0, 0, 1))
+    shown = explore(one, start={"head": 1})
+    assert shown.index == (0, 1)
+    shown.unit = "words"
+    assert np.array_equal(shown.weights, one.to_words().attention[0, 1])
+    crossed = Trace(tuple("abc"), maps(2, 2, 3, 2), sources=("x", "y"))
+    assert repr(explore(crossed)) == "AttentionView(layer=2, head=2, query=3, key=2)"
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "axes", "expected"),
+    [
+        (2, 3, ("step",), "step=2, layer=2, head=3, "),
+        (1, 3, ("step",), "step=2, head=3, "),
+        (2, 1, ("step",), "step=2, layer=2, "),
+        (1, 1, ("step",), "step=2, "),
+        (2, 1, (), "layer=2, "),
+        (1, 3, (), "head=3, "),
+        (1, 1, (), "head=1, "),
+    ],
+)
+def test_an_axis_of_layers_or_heads_that_carries_nothing_is_left_out(
+    layers: int, heads: int, axes: tuple[str, ...], expected: str
+) -> None:
+    one = trace(4, layers, heads)
+    shown = explore([one, one] if axes else one, axes=axes)
+    assert repr(shown) == f"AttentionView({expected}query=4, key=4)"
+
+
+def test_nested_traces_keep_their_own_maps_tokens_and_sources() -> None:
+    traces = [
+        [trace(3 + j, 1, 2, seed=7 * i + j, sources=("x", "y", "z")[: 1 + j]) for j in range(3)]
+        for i in range(2)
+    ]
+    labels = {"λ": [0.1, 10], "sentence": ["short", "middle", "long"]}
+    shown = explore(traces, axes=("λ", "sentence"), labels=labels)
+    assert repr(shown) == "AttentionView(λ=2, sentence=3, head=2, query=5, key=3)"
+    for index in np.ndindex(2, 3, 2):
+        i, j, head = index
+        shown.index = index
+        assert np.array_equal(shown.weights, traces[i][j].attention[0, head])
+        assert f"λ {labels['λ'][i]}, sentence {labels['sentence'][j]}" in shown.describe()
+        assert f"{3 + j} destinations (queries) by {1 + j} sources" in shown.describe()
+    unit = shown._spec["units"][0]  # the text of a sentence is sent once, for both λ
+    assert unit["keys"] == [["x"], ["x", "y"], ["x", "y", "z"]]
+    assert shown._spec["texts"] == [0, 1, 2, 0, 1, 2]
+
+
+def test_traces_of_different_lengths_between_words() -> None:
+    traces = [trace(3, 2, 2, word_ids=(0, 1, 1)), trace(4, 2, 2, seed=1, word_ids=(0, 0, 1, 2))]
+    shown = explore(traces, axes="sentence", start={"sentence": 1, "layer": 1})
+    shown.unit = "words"
+    for i, one in enumerate(traces):
+        shown.index = (i, 1, 0)
+        assert np.array_equal(shown.weights, one.to_words().attention[1, 0])
+    without = explore([traces[0], trace(4, 2, 2)], axes=("sentence",))
+    assert [unit["name"] for unit in without._spec["units"]] == ["tokens"]
+
+
+A, B = trace(3), trace(4)
+
+
+@pytest.mark.parametrize(
+    ("traces", "axes", "words"),
+    [
+        ([A, B], (), "one level of lists for every name.*got list"),
+        ([[A, B]], ("step",), "one level of lists for every name.*got list"),
+        (A, ("step",), r"traces must be 1 levels of lists, \('step',\)"),
+        ([A, B], ("step", "sentence"), r"at 'sentence' the lengths are \[-1\]"),
+        ([[A, B], [A]], ("step", "sentence"), r"at 'sentence' the lengths are \[1, 2\]"),
+        ([[A, B], B], ("step", "sentence"), r"at 'sentence' the lengths are \[-1, 2\]"),
+        ([], ("step",), r"none empty; at 'step' the lengths are \[0\]"),
+        ([A, "B"], ("step",), "got str where a trace should be"),
+        ([A, trace(3, layers=2)], ("step",), r"weights\[1\] has \(2,\), the first \(1,\)"),
+        ([A, trace(3, heads=2)], ("step",), r"weights\[1\] has \(2,\), the first \(1,\)"),
+        ([trace(3, 2, 3), trace(3, 3, 2)], ("step",), r"\(3, 2\), the first \(2, 3\)"),
+        ([A, B], ("",), "non-empty names"),
+        ([trace(3, heads=2)] * 2, ("head",), "different"),
+    ],
+)
+def test_traces_that_do_not_fit_are_named(traces: Any, axes: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=re.compile(words, re.DOTALL)):
+        explore(traces, axes=axes)
+
+
+# ---------------------------------------------------------------- maps with a sign
+def signed(**options: Any) -> AttentionView:
+    values = torch.tensor([[[0.5, -2.0], [0.0, 1.0]], [[4.0, 0.25], [0.0, 3.0]]])
+    return AttentionView(values, ["a", "b"], axes=("head",), signed=True, **options)
+
+
+def test_signed_values_keep_sign_and_size() -> None:
+    shown = signed(title="QK")
+    assert shown.weights.tolist() == [[0.5, -2.0], [0.0, 1.0]]
+    spec, blob = shown._spec, shown._blob
+    start, length = spec["units"][0]["maps"]
+    steps = np.frombuffer(blob[start : start + length], np.uint8).reshape(2, 2, 2)
+    assert steps.tolist() == [[[160, 1], [128, 192]], [[255, 136], [128, 223]]]
+    start, length = spec["units"][0]["exact"]
+    assert np.frombuffer(blob[start : start + length], "<f4")[1] == -2
+
+
+def test_alt_text_of_a_signed_map_says_the_strongest_of_either_sign() -> None:
+    shown = signed(alt="Scores of a head")
+    assert shown.describe() == (
+        "Scores of a head, head 0: 2 destinations (queries) by 2 sources (keys). Strongest "
+        "positive value 1.00, from “b” to “b”; strongest negative value −2.00, from “a” to “b”."
+    )
+    shown.index = (1,)
+    assert shown.describe().endswith("4.00, from “a” to “a”; no negative value.")
+    assert signed().describe().startswith("Map of values, head 0: ")
+
+
+def test_alt_text_of_a_weight_too_small_for_two_digits_is_not_zero() -> None:
+    small = AttentionView(torch.full((1, 2, 2), 0.0041), ["a", "b"], axes=("head",))
+    assert "Strongest weight 0.0041, from" in small.describe()
+
+
+def test_alt_text_of_the_thumbnails_is_not_that_of_one_map() -> None:
+    shown = AttentionView(maps(4, 2, 3, 5, 5), TOKENS, axes=("step", "layer", "head"))
+    shown.mode = "heads"
+    shown.index = (3, 0, 0)
+    assert shown.describe() == "Attention map, step 3: all maps side by side, layer (2) × head (3)."
+
+
+def test_thumbnails_are_those_of_the_last_two_axes(tmp_path: Path) -> None:
+    shown = AttentionView(maps(3, 2, 4, 5, 5), TOKENS, axes=("step", "layer", "head"))
+    shown.mode, drawn = "heads", []
+    for index in ((0, 0, 0), (0, 1, 2), (2, 0, 0)):
+        shown.index = index
+        shown.save_svg(tmp_path / "v.svg")
+        drawn.append((tmp_path / "v.svg").read_bytes())
+    text = " ".join(ElementTree.parse(tmp_path / "v.svg").getroot().itertext())
+    assert all(name in text for name in ("step 2", "layer 1", "head 3"))
+    assert "step 0" not in text
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize("mode", ["map", "links", "heads"])
+@pytest.mark.parametrize("scale", ["max", "one"])
+def test_signed_pictures_have_a_legend_with_both_signs(
+    tmp_path: Path, mode: str, scale: str
+) -> None:
+    shown = signed(title="QK")
+    shown.mode, shown.scale = mode, scale
+    shown.save_svg(tmp_path / "v.svg")
+    shown.save_png(tmp_path / "v.png")
+    text = " ".join(ElementTree.parse(tmp_path / "v.svg").getroot().itertext())
+    ends = ("−max", "max") if (mode, scale) == ("heads", "max") else ("−2", "2")
+    if scale == "one":
+        ends = ("−4", "4")  # the largest of all maps
+    assert {*ends, "0", "value"} <= set(text.split())
+    assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def pixels(shown: AttentionView, path: Path) -> np.ndarray:
+    from matplotlib.image import imread
+
+    shown.save_png(path)
+    return (imread(path)[..., :3] * 255).round()
+
+
+@pytest.mark.parametrize("mode", ["map", "links"])
+def test_the_colour_of_a_signed_picture_tells_the_sign(tmp_path: Path, mode: str) -> None:
+    """One entry, once positive and once negative: blue dots, or brown ones."""
+    for sign, (more, less) in ((1, (2, 0)), (-1, (0, 2))):
+        one = AttentionView([[0.0, sign * 2.0], [0.0, 0.0]], ["a", "b"], axes=(), signed=True)
+        one.mode = mode
+        picture = pixels(one, tmp_path / "v.png")
+        left = picture[:, : int(0.6 * picture.shape[1])]  # without the colour bar
+        tinted = left[..., more] - left[..., less]
+        assert (tinted > 60).sum() > 100
+        assert (tinted < -60).sum() < 20
+
+
+def test_an_empty_signed_map_is_drawn(tmp_path: Path) -> None:
+    empty = AttentionView(torch.zeros(2, 2), ["a", "b"], axes=(), signed=True)
+    for mode in ("map", "links"):
+        empty.mode = mode
+        empty.save_png(tmp_path / "v.png")
+    assert empty.describe().endswith("No positive value; no negative value.")
+
+
+# ---------------------------------------------------------------- text, picture, page
+def test_repr_is_stable() -> None:
+    assert repr(view()) == "AttentionView(layer=2, head=3, query=5, key=5)"
+    assert repr(AttentionView(maps(5, 5), TOKENS, axes=())) == "AttentionView(query=5, key=5)"
+
+
+def test_mime_bundle_has_widget_picture_with_alt_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ATTNLIB_STATIC", raising=False)
+    shown = view(alt="A made-up head", start={"layer": 1})
+    data, metadata = shown._repr_mimebundle_()
+    assert data[WIDGET]["model_id"] == shown.model_id
+    assert data["text/plain"] == repr(shown)
+    assert base64.b64decode(data["image/png"])[:4] == b"\x89PNG"
+    assert metadata["image/png"]["alt"].startswith("A made-up head, layer 1, head 0: 5 dest")
+    assert "text/html" not in data
+
+
+def test_static_bundle_has_the_live_page_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNLIB_STATIC", "1")
+    data, _ = view()._repr_mimebundle_()
+    assert WIDGET not in data
+    assert '<script type="module">' in data["text/html"]
+
+
+def test_fallback_picture_stays_small_even_for_noise() -> None:
+    noise = AttentionView(maps(1, 1, 512, 512), ["word"] * 512)
+    data, _ = noise._repr_mimebundle_()
+    assert len(base64.b64decode(data["image/png"])) <= SMALL
+
+
+def state_of(page: str) -> dict[str, Any]:
+    found = re.search(r"const state = (\{.*\}), listeners = ", page)
+    assert found is not None
+    state: dict[str, Any] = json.loads(found[1])
+    return state
+
+
+def test_saved_page_holds_the_state_and_no_foreign_markup(tmp_path: Path) -> None:
+    shown = view(title="</title><script>bad()</script>", start={"head": 1})
+    shown.save_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert page.count("<script") == 1  # ours; every token's "<" is escaped
+    assert page.count("</script>") == 1
+    assert "-->" not in page or "\\u003c" in page
+    assert not re.search(r"(src|href)=[\"']?https?:|@import|url\(", page)
+    state = state_of(page)
+    assert zlib.decompress(base64.b64decode(state["_blob"])) == shown._blob
+    assert state["index"] == [0, 1]
+    assert state["_spec"]["units"][0]["keys"][0][3] == TOKENS[3]
+
+
+def test_saving_twice_gives_the_same_page(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        view().save_html(tmp_path / f"{name}.html")
+        view().save_svg(tmp_path / f"{name}.svg")
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+@pytest.mark.parametrize("mode", ["map", "links", "heads"])
+def test_svg_is_well_formed_and_png_is_png(tmp_path: Path, mode: str) -> None:
+    shown = AttentionView(maps(2, 3, 5, 5), [*TOKENS[:3], "$x^2$ & <b>", "日本"], title="A & B")
+    shown.mode = mode
+    shown.save_svg(tmp_path / "v.svg")
+    shown.save_png(tmp_path / "v.png")
+    root = ElementTree.parse(tmp_path / "v.svg").getroot()
+    text = " ".join(root.itertext())
+    assert "A & B" in text
+    if mode != "heads":
+        assert "$x^2$·&·<b>" in text
+        assert "destination (query)" in text
+        assert "source (key)" in text
+    assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@given(st.text())
+def test_tokens_never_hide(token: str) -> None:
+    shown = visible(token)
+    assert shown
+    assert not any(c in shown for c in " \n\r\t\x00")
+    assert shown.isprintable()
+
+
+def rgb(palette: tuple[str, ...], count: int = 0) -> np.ndarray:
+    """Linear RGB of the anchors, or of `count` colours between the first and the last."""
+    anchors = [[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in palette]
+    places = np.linspace(0, len(anchors) - 1, count or len(anchors))
+    levels = [np.interp(places, range(len(anchors)), channel) for channel in np.transpose(anchors)]
+    colours = np.stack(levels, -1)
+    return np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+
+
+def lab(linear: np.ndarray) -> np.ndarray:
+    """CIELAB, whose distances are what the eye sees: about 2 is just noticeable."""
+    rows = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    f = np.cbrt(linear.clip(0, 1) @ np.transpose(rows) / [0.9505, 1, 1.089])
+    return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], -1)
+
+
+# What is left of a colour without one kind of cone (Machado, Oliveira and Fernandes 2009).
+VISION = {
+    "all cones": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protan": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.052]],
+    "deutan": [[0.3673, 0.8606, -0.228], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
+    "tritan": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
+}
+
+
+@pytest.mark.parametrize("palette", [PALETTE, DARK, SIGNED[6:], SIGNED[6::-1], DARK_SIGNED[6:]])
+def test_palettes_are_safe_without_colour(palette: tuple[str, ...]) -> None:
+    steps = np.diff(lab(rgb(palette))[:, 0])
+    assert (np.sign(steps) == np.sign(steps[0])).all()
+    assert np.abs(steps).min() > 5
+
+
+@pytest.mark.parametrize(("palette", "zero"), [(SIGNED, "#ffffff"), (DARK_SIGNED, DARK[0])])
+@pytest.mark.parametrize("vision", VISION)
+def test_signs_differ_for_every_kind_of_colour_vision(
+    palette: tuple[str, ...], zero: str, vision: str
+) -> None:
+    """Same size, other sign: equally dark, and told apart from a tenth of the scale on."""
+    assert palette[len(palette) // 2] == zero
+    seen = lab(rgb(palette, 255) @ np.transpose(VISION[vision]))
+    plain = lab(rgb(palette, 255))
+    assert np.abs(plain[:, 0] - plain[::-1, 0]).max() < 3
+    for share in (0.1, 0.2, 0.5, 0.75, 1.0):
+        k = round(127 * share)
+        assert np.linalg.norm(seen[127 + k] - seen[127 - k]) > min(10, 100 * share)
+
+
+# ---------------------------------------------------------------- frames
+FIGURE = SimpleNamespace(png=b"\x89PNG-one", alt="Loss falls with n")
+
+
+def test_frames_of_text_and_figures(tmp_path: Path) -> None:
+    frames = Frames(["<b>one</b>", FIGURE], name="n", labels=["1", "2"])
+    assert repr(frames) == "Frames(n=2)"
+    data, metadata = frames._repr_mimebundle_()
+    assert data["text/plain"] == "Frames(n=2)\n\n<b>one</b>"
+    assert "image/png" not in data
+    frames.index = (1,)
+    data, metadata = frames._repr_mimebundle_()
+    assert base64.b64decode(data["image/png"]) == FIGURE.png
+    assert metadata["image/png"]["alt"] == FIGURE.alt
+    frames.save_html(tmp_path / "f.html")
+    state = state_of((tmp_path / "f.html").read_text("utf-8"))
+    assert state["_spec"]["frames"] == [{"text": "<b>one</b>"}, {"alt": FIGURE.alt, "png": [0, 8]}]
+
+
+def test_frames_with_two_sliders() -> None:
+    frames = Frames(
+        [["a", "b"], ["c", "d"]],
+        name=("n", "temperature"),
+        start=(1, 0),
+        labels={"temperature": [0.5, 1.0]},
+    )
+    assert frames.frame == "c"
+    assert repr(frames) == "Frames(n=2, temperature=2)"
+    assert [axis["labels"] for axis in frames._spec["axes"]] == [["0", "1"], ["0.5", "1.0"]]
+
+
+@pytest.mark.parametrize(
+    ("frames", "options", "words"),
+    [
+        ([], {}, "none empty"),
+        ("abc", {}, "levels of lists"),
+        ([["a"], ["b", "c"]], {"name": ("n", "t")}, "all of one length"),
+        ([1], {}, "text or a figure.*int"),
+        ([SimpleNamespace(png=b"x", alt=" ")], {}, "without alt text"),
+        (["a"], {"labels": ["1", "2"]}, "1 positions, but 2 labels"),
+        (["a"], {"start": 1}, "n must be an integer from 0 to 0, got 1"),
+    ],
+)
+def test_bad_frames_are_named(frames: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Frames(frames, **({"name": "n"} | options))
