@@ -99,12 +99,12 @@ def header(notebook: NotebookNode) -> Header:
 
 
 def bibliography(path: Path = ROOT / "references.bib") -> dict[str, str]:
-    """The year of every entry, by key."""
+    """The year of every entry, by key; "n.d." where a document has none."""
     entries = re.split(r"^@\w+\{", path.read_text(encoding="utf-8"), flags=re.M)[1:]
     known = {}
     for entry in entries:
         author = re.search(r"author\s*=\s*\{\S", entry)
-        year = re.search(r"year\s*=\s*\{(\d{4})\}", entry)
+        year = re.search(r"year\s*=\s*\{(\d{4}|n\.d\.)\}", entry)
         if author is None or year is None:
             raise ValueError(f"references.bib: no author or year in {entry[:40]!r}")
         known[entry.partition(",")[0]] = year[1]

@@ -20,8 +20,16 @@ class CountModel:
 
     where c′ is the context c without its oldest token and kinds(c) the number of different tokens
     seen after c: the more kinds, the likelier one more (Witten and Bell 1991, in the recursive
-    form of Chen and Goodman 1996). A context never seen passes the question on. With a number k,
-    k is added to every count of the longest context and nothing is asked of a shorter one.
+    form of Chen and Goodman 1999). A context never seen passes the question on.
+
+    With "absolute" discounting every count gives up the same δ_m of its order, and what is
+    gathered goes to the shorter context:
+
+        p_m(w | c) = (max(count(c, w) − δ_m, 0) + δ_m · kinds(c) · p_{m−1}(w | c′)) / count(c)
+
+    where δ_m = n₁ / (n₁ + 2 n₂), and n₁ and n₂ say how many m-grams occurred once and twice
+    (Chen and Goodman 1999). With a number k, k is added to every count of the longest context
+    and nothing is asked of a shorter one.
 
     The counts form a tree of sorted arrays: level m holds the different m-grams, each as
     (place of its first m − 1 tokens on level m − 1) · D + last token.
@@ -29,14 +37,17 @@ class CountModel:
     Args:
         n: order; a token is predicted from the n − 1 before it.
         vocab_size: D.
-        smoothing: "witten-bell", or the number k > 0 to add to each count.
+        smoothing: "witten-bell", "absolute", or the number k > 0 to add to each count.
     """
 
     def __init__(self, n: int, vocab_size: int, smoothing: float | str = "witten-bell") -> None:
         if n < 1 or vocab_size < 1:
             raise ValueError(f"need n ≥ 1 and vocab_size ≥ 1, got n = {n} and {vocab_size}")
-        if smoothing != "witten-bell" and (isinstance(smoothing, str) or smoothing <= 0):
-            raise ValueError(f"smoothing is 'witten-bell' or a number > 0, got {smoothing!r}")
+        if smoothing not in ("witten-bell", "absolute") and (
+            isinstance(smoothing, str) or smoothing <= 0
+        ):
+            names = "'witten-bell', 'absolute'"
+            raise ValueError(f"smoothing is {names} or a number > 0, got {smoothing!r}")
         self.n, self.vocab_size, self.smoothing = n, vocab_size, smoothing
         self.keys: list[Tensor] = []  # per level: sorted (U,)
         self.counts: list[Tensor] = []  # per level: how often each occurred (U,)
@@ -81,7 +92,7 @@ class CountModel:
             first, last = torch.searchsorted(self.keys[m], edges).tolist() if node >= 0 else (0, 0)
             count = torch.zeros_like(p)
             count[self.keys[m][first:last] % self.vocab_size] = self.counts[m][first:last].double()
-            p = self._smooth(count, count.sum(), torch.tensor(last - first), p)
+            p = self._smooth(m, count, count.sum(), torch.tensor(last - first), p)
         return p
 
     def __call__(self, ids: Tensor) -> Tensor:
@@ -91,21 +102,34 @@ class CountModel:
 
     def nats_per_token(self, stream: Tensor) -> float:
         """Mean loss of every token of (N,) or (B, N) ids but the first of a row, its context."""
+        return self.losses(stream)[0].mean().item()
+
+    def losses(self, stream: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of each token, and how often the context it was predicted from was seen.
+
+        Args:
+            stream: ids (N,) or (B, N); the first of a row is only a context.
+
+        Returns:
+            nats, and how often the n − 1 tokens before each token occurred in training with a
+            token after them, 0 where a row has fewer: both (B, N − 1), B = 1 for (N,).
+        """
         _check_ids(stream, self.vocab_size)
         ids = stream[None] if stream.ndim == 1 else stream
         if ids.shape[1] < 2:
             raise ValueError("nothing to predict: a row needs a first token and one more")
         p = torch.full(ids.shape, 1 / self.vocab_size, dtype=torch.float64)
-        parent = torch.zeros_like(ids)
+        parent, times = torch.zeros_like(ids), torch.zeros_like(p)
         for m in range(len(self.keys)):  # m tokens of context; the row has them from column m on
             node = self._find(m, parent, ids[:, m:])
             seen, known = node >= 0, parent >= 0
             count = (self.counts[m][node.clamp(min=0)] * seen).double()
             total = (self.totals[m][parent.clamp(min=0)] * known).double()
             kinds = self.kinds[m][parent.clamp(min=0)] * known
-            p = torch.cat([p[:, :m], self._smooth(count, total, kinds, p[:, m:])], 1)
+            p = torch.cat([p[:, :m], self._smooth(m, count, total, kinds, p[:, m:])], 1)
+            times = torch.cat([torch.zeros_like(p[:, :m]), total], 1)
             parent = node[:, :-1]
-        return -p[:, 1:].log().mean().item()
+        return -p[:, 1:].log(), times[:, 1:]
 
     def unseen(self, stream: Tensor) -> list[float]:
         """Share of a stream's n-grams (N,) that were never counted, for each order from 1 to n."""
@@ -116,12 +140,23 @@ class CountModel:
             shares.append((node < 0).double().mean().item())
         return shares
 
-    def _smooth(self, count: Tensor, total: Tensor, kinds: Tensor, shorter: Tensor) -> Tensor:
-        """From counts after a context, and the shorter context's answer, to probabilities."""
-        if isinstance(self.smoothing, str):
+    def _smooth(
+        self, m: int, count: Tensor, total: Tensor, kinds: Tensor, shorter: Tensor
+    ) -> Tensor:
+        """From counts after m tokens, and the shorter context's answer, to probabilities."""
+        if not isinstance(self.smoothing, str):
+            return (count + self.smoothing) / (total + self.smoothing * self.vocab_size)
+        if self.smoothing == "witten-bell":
             mixed = (count + kinds * shorter) / (total + kinds)
-            return torch.where(total > 0, mixed, shorter)
-        return (count + self.smoothing) / (total + self.smoothing * self.vocab_size)
+        else:
+            discount = self._discount(m)
+            mixed = ((count - discount).clamp(min=0) + discount * (kinds * shorter)) / total
+        return torch.where(total > 0, mixed, shorter)
+
+    def _discount(self, m: int) -> float:
+        """What absolute discounting takes from each count of level m; above 0, at most 1."""
+        once, twice = (int((self.counts[m] == k).sum()) for k in (1, 2))
+        return max(once, 1) / (max(once, 1) + 2 * twice)
 
     def _find(self, level: int, parent: Tensor, token: Tensor) -> Tensor:
         """Places on a level of the children `token` of `parent`; −1 where never seen."""

@@ -54,12 +54,15 @@ def load(name: str) -> nn.Module:
     """A trained model, in evaluation mode and single precision.
 
     Raises:
-        ValueError: if there is no such checkpoint, or it is a tokenizer; names those there are.
+        ValueError: if there is no such checkpoint (names those there are), or it is a tokenizer
+            or a result without weights.
         RuntimeError: if the weights are not those that the card speaks of.
     """
     about = card(name)
     if about["kind"] == "BPE":
         raise ValueError(f"{name!r} is no model: tokenizer({name!r}) loads it")
+    if about["kind"] == "Result":
+        raise ValueError(f"{name!r} is no model but a result: card({name!r}) holds it")
     weights = load_file(_checked_file(about))
     model = KINDS[about["kind"]](**about["config"])
     model.load_state_dict({key: value.float() for key, value in weights.items()})

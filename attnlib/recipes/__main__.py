@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnlib.pretrained.checkpoints import FOLDER
-from attnlib.recipes import classification, histogram, language
+from attnlib.recipes import classification, histogram, language, recall
 
 RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "reviews-bpe": language.train_tokenizer,
@@ -13,6 +13,7 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     **dict.fromkeys(histogram.MINIMA, histogram.train_minimum),
     "histogram-counting": histogram.train_counting,
     **dict.fromkeys(classification.CLASSIFIERS, classification.train),
+    "recall": recall.train,
 }
 
 

@@ -1,9 +1,10 @@
 """The models of the histogram task.
 
 `histogram-semantic`, `histogram-positional` and `histogram-free` are trained on the rows of the
-released run; the card of the last one also tells which map an unconstrained model found from each
-of several starts. `histogram-counting` is the smallest counter, and its card holds the accuracy
-of a grid of small ones.
+released run. The cards of the first two also tell how fast short trainings from several starts
+learned, that of the last one which map an unconstrained model found from each. `histogram-counting`
+is the smallest counter; its card holds the accuracy of a grid of small ones, and that of counters
+with one hidden unit from several starts.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,10 @@ MIXERS: dict[str, dict[str, Any]] = {
     "dot + softmax": {"mixer": "dot", "softmax": True},
     "linear + softmax": {"mixer": "linear", "softmax": True},
 }
+SMALLEST = MIXERS["dot"] | {"vocab_size": 15, "length": 10, "plain": True}
+SMALLEST |= {"d_model": 16, "d_hidden": 1}
 WIDTHS, HIDDEN, STARTS = (4, 8, 16, 32), (1, 4, 16, 64), 8
+SHORT, LOW, BLOCK = 1_000, 0.1, 25  # steps; a loss in nats per place, as a mean of so many steps
 
 
 def released_rows() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
@@ -66,6 +70,8 @@ def train_minimum(name: str, steps: int | None, folder: Path) -> None:
     more: dict[str, Any] = {"map": rounded(map_facts(model, validation[0][:2000]))}
     if sees == "free":
         more["starts"] = starts(min(steps, QUICK), validation)
+    else:
+        more["speeds"] = speeds(sees, min(steps, SHORT), validation)
     _write(name, model, history, folder, validation, {"config": config, **more})
 
 
@@ -79,6 +85,29 @@ def starts(steps: int, validation: tuple[Tensor, Tensor]) -> list[dict[str, floa
     return found
 
 
+def speeds(sees: str, steps: int, validation: tuple[Tensor, Tensor]) -> list[dict[str, Any]]:
+    """Short trainings that differ in their seed: accuracy, and the step at which the loss was low.
+
+    Returns:
+        one entry per seed; "low_after" is the end of the first `BLOCK` steps with a mean loss below
+        `LOW` nats per place, None if there were none.
+    """
+    found = []
+    for seed in range(STARTS):
+        model, history = trained({"sees": sees}, seed, steps)
+        ends = range(BLOCK, steps + 1, BLOCK)
+        low = [end for end in ends if sum(history.losses[end - BLOCK : end]) < LOW * BLOCK]
+        right = round(accuracy(model, *validation), 4)
+        found.append({"seed": seed, "accuracy": right, "low_after": low[0] if low else None})
+    return found
+
+
+def one_unit(steps: int, validation: tuple[Tensor, Tensor]) -> list[float]:
+    """Accuracy of counters like the stored one that differ in nothing but their seed."""
+    models = (trained(SMALLEST, seed, steps)[0] for seed in range(STARTS))
+    return [round(accuracy(model, *validation), 4) for model in models]
+
+
 def train_counting(name: str, steps: int | None, folder: Path) -> None:
     """The smallest relation-based counter, and a grid over d_model, d_hidden and the mixer."""
     steps, validation = QUICK if steps is None else steps, released_rows()[1]
@@ -89,11 +118,12 @@ def train_counting(name: str, steps: int | None, folder: Path) -> None:
             sizes = [settings | {"plain": True, "d_model": d, "d_hidden": p} for p in HIDDEN]
             found = [accuracy(trained(size, SEED, steps)[0], *validation) for size in sizes]
             grid[mixer].append([round(value, 4) for value in found])
-    config = {"vocab_size": 15, "length": 10, "d_model": 16, "d_hidden": 1, "plain": True}
-    config |= MIXERS["dot"]
-    model, history = trained(config, SEED, 2 * steps)
-    more = {"grid": {"d_model": WIDTHS, "d_hidden": HIDDEN, "steps": steps, "accuracy": grid}}
-    _write(name, model, history, folder, validation, {"config": config, **more})
+    model, history = trained(SMALLEST, SEED, 2 * steps)
+    more: dict[str, Any] = {
+        "grid": {"d_model": WIDTHS, "d_hidden": HIDDEN, "steps": steps, "accuracy": grid}
+    }
+    more |= {"one_unit": one_unit(steps, validation)}
+    _write(name, model, history, folder, validation, {"config": SMALLEST, **more})
 
 
 def rounded(facts: dict[str, float]) -> dict[str, float]:

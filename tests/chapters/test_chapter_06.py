@@ -199,6 +199,23 @@ def test_a_model_gets_no_letters() -> None:
 # -- compression ------------------------------------------------------------------------------
 
 
+def test_un_is_found_as_a_string_and_not_as_a_prefix() -> None:
+    """Words whose rest is a common word, against words that only begin with the letters."""
+    seen = Counter(w for text in train_texts() for w in re.findall(r"[a-z]+", text.lower()))
+    words = [w for w, times in seen.items() if w.startswith("un") and len(w) > 4 and times > 2]
+    full = pretrained.tokenizer()
+    share = {}
+    for k in (500, 3_839):
+        bpe = BPE(full.merges[:k])
+        first = {w: bpe.vocab[bpe.encode(f" {w}")[0]] == b" un" for w in words}
+        for prefix in (True, False):
+            share[k, prefix] = np.mean([first[w] for w in words if (seen[w[2:]] >= 100) == prefix])
+    assert share[500, True] > 0.85
+    assert share[500, False] > 0.6, "and nearly as often where it is no prefix"
+    assert share[3_839, True] < 0.7
+    assert abs(share[3_839, True] - share[3_839, False]) < 0.1
+
+
 @pytest.mark.claim(13)
 def test_a_large_training_contains_every_smaller_one() -> None:
     texts = train_texts()[:1_000]
@@ -224,6 +241,25 @@ def test_each_doubling_of_the_vocabulary_compresses_more_but_gains_less() -> Non
     gains = np.diff(curve)
     assert (gains > 0).all()
     assert (np.diff(gains) < 0).all()
+
+
+@pytest.mark.slow
+def test_gpt2_gains_little_on_reviews_because_returns_diminish_not_because_of_the_web() -> None:
+    """The control: as many merges as GPT-2's, from the training reviews; and the leak's size."""
+    large, texts = BPE.train(train_texts(), 50_257, progress=False), held_out()[:80]
+    own, small = (bytes_per_token(BPE(large.merges[:n]), texts) for n in (50_000, 3_839))
+    web = bytes_per_token(gpt2(), texts)
+    assert 0.8 < own - small < 1.1
+    assert 0 < own - web < 0.3 * (own - small)
+    full, unspoilt = pretrained.tokenizer(), BPE(large.merges[:3_839])
+    assert len(set(full.vocab.values()) & set(unspoilt.vocab.values())) > 4_000
+    new, bits = held_out()[:200], []
+    for bpe in (full, unspoilt):
+        stream = token_stream(new, bpe)
+        model = CountModel(3, bpe.vocab_size).fit(token_stream(train_texts()[:1_500], bpe))
+        size = sum(len(text.encode()) for text in new)
+        bits.append(bits_per_byte(model.nats_per_token(stream), len(stream), size))
+    assert abs(bits[0] - bits[1]) < 0.002
 
 
 def test_languages_and_code_pay_for_an_english_vocabulary() -> None:
@@ -297,6 +333,23 @@ def test_perplexity_ranks_tokenizers_in_the_opposite_order_of_bits_per_byte() ->
     assert bits[0] > 1.2 * bits[1] > 1.2 * bits[2]
 
 
+@pytest.mark.slow
+def test_which_large_tokenizer_is_better_depends_on_what_was_read() -> None:
+    texts, new = train_texts(), held_out()[:150]
+    gap = []
+    for number in (200, 1_500):
+        nats = []
+        for k in (1_000, 3_839):
+            bpe = BPE(learned().merges[:k])
+            model = CountModel(3, bpe.vocab_size).fit(token_stream(texts[:number], bpe))
+            stream = token_stream(new, bpe)
+            nats.append(model.nats_per_token(stream) * len(stream))
+        gap.append(nats[1] / nats[0] - 1)
+    assert gap[0] > 0.001
+    assert gap[1] < -0.001
+    assert max(map(abs, gap)) < 0.02, "and the difference is small"
+
+
 # -- attention between words ------------------------------------------------------------------
 
 
@@ -318,3 +371,17 @@ def test_rows_of_the_word_map_sum_to_one_and_markers_are_not_inflated() -> None:
             for word in range(by_word.shape[-1]):
                 expected = column[..., word_ids == word].mean(-1)  # an average, whatever is split
                 np.testing.assert_allclose(by_word[..., word, marker], expected, atol=1e-6)
+
+
+def test_merging_moves_the_mean_of_a_marker_by_very_little_and_both_ways() -> None:
+    encoder, changes, shares = pretrained.minilm(), [], []
+    for text in reviews("rotten_tomatoes").test.texts[60:100]:
+        one = encoder.trace(text)
+        merged = one.to_words()
+        if len(merged.tokens) < len(one.tokens):
+            shares.append(one.attention[..., [0, -1]].mean((0, 1, 2)))
+            changes.append(merged.attention[..., [0, -1]].mean((0, 1, 2)) - shares[-1])
+    cls, sep = torch.stack(changes).T
+    assert (sep > 0).float().mean() > 0.8
+    assert sep.mean() < 0.1 * torch.stack(shares)[:, 1].mean()
+    assert cls.mean() < 0

@@ -42,3 +42,4 @@ def test_each_model_begins_as_it_says():
     for name in ("W_Q", "W_K", "W_V", "W_1", "b_1"):
         fills(getattr(counter, name), 1 / 6)
     fills(counter.W_2, 1 / 7)
+    fills(HistogramModel(length=20, mixer="linear").mix, 20**-0.5)

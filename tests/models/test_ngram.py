@@ -17,7 +17,7 @@ from attnlib.training.language import evaluate, token_stream
 
 D = 5
 streams = st.lists(st.integers(0, D - 1), max_size=40).map(lambda ids: torch.tensor(ids).long())
-smoothings = st.sampled_from(["witten-bell", 1, 0.1, 1e-3])
+smoothings = st.sampled_from(["witten-bell", "absolute", 1, 0.1, 1e-3])
 
 
 def by_hand(stream: list[int], context: list[int], n: int, smoothing: float | str) -> list[float]:
@@ -27,15 +27,23 @@ def by_hand(stream: list[int], context: list[int], n: int, smoothing: float | st
         for t in range(m, len(stream)):
             counts[tuple(stream[t - m : t])][stream[t]] += 1
 
+    def discount(m: int) -> float:
+        often = Counter(k for c, after in counts.items() if len(c) == m for k in after.values())
+        return max(often[1], 1) / (max(often[1], 1) + 2 * often[2])
+
     def p(c: tuple[int, ...], w: int) -> float:
         after = counts[c]
         shorter = p(c[1:], w) if c else 1 / D
         if not after.total():
             return shorter
+        if smoothing == "absolute":
+            delta = discount(len(c))
+            kept = max(after[w] - delta, 0)
+            return (kept + delta * len(after) * shorter) / after.total()
         return (after[w] + len(after) * shorter) / (after.total() + len(after))
 
     c = tuple(context[max(0, len(context) - n + 1) :])
-    if smoothing == "witten-bell":
+    if isinstance(smoothing, str):
         return [p(c, w) for w in range(D)]
     total = counts[c].total() + smoothing * D
     return [(counts[c][w] + smoothing) / total for w in range(D)]
@@ -58,7 +66,7 @@ def test_count_model_is_a_proper_distribution(stream, n, smoothing, context):
 @example(torch.tensor([0, 1, 0, 1, 0, 2]), 2, "witten-bell", torch.tensor([0]))
 def test_count_model_equals_the_definition(stream, n, smoothing, context):
     found = CountModel(n, D, smoothing).fit(stream).probabilities(context)
-    if smoothing != "witten-bell" and len(context) < n - 1 <= len(stream):
+    if not isinstance(smoothing, str) and len(context) < n - 1 <= len(stream):
         n = len(context) + 1  # the longest context there is
     expected = by_hand(stream.tolist(), context.tolist(), min(n, len(stream)), smoothing)
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
@@ -69,6 +77,30 @@ def test_witten_bell_on_paper():
     model = CountModel(2, D).fit(torch.tensor([0, 1, 0, 1, 0, 2]))
     p1 = (2 + 3 / 5) / 9
     assert model.probabilities(torch.tensor([0]))[1].item() == pytest.approx((2 + 2 * p1) / 5)
+
+
+def test_absolute_discounting_on_paper():
+    """Of the pairs one occurs once (0 2) and two twice: δ = 1 / (1 + 2 · 2).
+
+    After 0: twice 1, once 2. For 1: (2 − δ + 2 δ · p(1)) / 3. Of the tokens one occurs once and
+    one twice: δ = 1 / (1 + 2) there.
+    """
+    model = CountModel(2, D, "absolute").fit(torch.tensor([0, 1, 0, 1, 0, 2]))
+    p1 = (2 - 1 / 3 + 3 / 3 / 5) / 6
+    assert model.probabilities(torch.tensor([0]))[1].item() == pytest.approx(
+        (2 - 0.2 + 2 * 0.2 * p1) / 3
+    )
+
+
+def test_losses_tell_how_often_the_context_was_seen():
+    model = CountModel(3, D).fit(torch.tensor([0, 1, 2, 0, 1, 3, 0, 1]))
+    ids = torch.tensor([4, 0, 1, 2, 0])
+    nats, seen = model.losses(ids)
+    assert nats.shape == seen.shape == (1, 4)
+    assert seen.tolist() == [[0, 0, 2, 1]]  # of "", "4 0", "0 1", "1 2"; the last 0 1 ends the text
+    shorter = model.variant(2, "witten-bell").losses(ids)[0]
+    assert torch.equal(nats[seen == 0], shorter[seen == 0])
+    assert nats.mean().item() == pytest.approx(model.nats_per_token(ids))
 
 
 @settings(deadline=None)
@@ -125,7 +157,7 @@ def test_bad_count_models():
         CountModel(0, D)
     with pytest.raises(ValueError, match="number > 0, got 0"):
         CountModel(2, D, 0)
-    with pytest.raises(ValueError, match="'kneser-ney'"):
+    with pytest.raises(ValueError, match="'absolute' or a number > 0, got 'kneser-ney'"):
         CountModel(2, D, "kneser-ney")
     with pytest.raises(ValueError, match="up to n = 2"):
         CountModel(2, D).variant(3, 1)

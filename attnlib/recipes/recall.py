@@ -1,0 +1,94 @@
+"""The recall task of chapter 02, trained until more training changes little.
+
+A chapter has time for 300 steps of a network. Here six networks, each from three starts, make
+4,000; the result is a card without weights: the share recalled on the way and at the end.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.models.recurrent import Elman, Recurrent
+from attnlib.recipes.cards import command, finished
+from attnlib.training.loop import fit
+
+SYMBOLS, KEPT, BATCH, TESTED = 8, 8, 128, 2_000
+STEPS, EVERY, SEEDS, LR = 4_000, 250, (0, 1, 2), 5e-3
+NETWORKS: dict[str, Callable[[], nn.Module]] = {  # cell and size of its state
+    "Elman 8": lambda: Elman(SYMBOLS + KEPT, 16, 8),
+    "Elman 32": lambda: Elman(SYMBOLS + KEPT, 16, 32),
+    "Elman 128": lambda: Elman(SYMBOLS + KEPT, 16, 128),
+    "GRU 8": lambda: Recurrent(SYMBOLS + KEPT, 16, 8, "gru"),
+    "GRU 32": lambda: Recurrent(SYMBOLS + KEPT, 16, 32, "gru"),
+    "LSTM 32": lambda: Recurrent(SYMBOLS + KEPT, 16, 32, "lstm"),
+}
+
+
+def recall(m: int, step: int, batch: int = BATCH) -> tuple[Tensor, Tensor]:
+    """Ids (batch, m + 1), m symbols and the question which was symbol i; answers (batch,)."""
+    generator = torch.Generator().manual_seed(step)
+    symbols = torch.randint(SYMBOLS, (batch, m), generator=generator)
+    asked = torch.randint(m, (batch, 1), generator=generator)
+    return torch.cat([symbols, SYMBOLS + asked], 1), symbols.gather(1, asked)[:, 0]
+
+
+def answers(net: Any, ids: Tensor) -> Tensor:
+    """Logits (B, D) after the last token of each row."""
+    logits: Tensor = net.hidden(ids)[:, -1] @ net.W_U
+    return logits
+
+
+def curve(name: str, seed: int, steps: int) -> list[float]:
+    """Share of 2,000 questions answered rightly by a network, before and after `EVERY` steps."""
+    ids, right = recall(KEPT, 10**6, TESTED)
+    found = []
+
+    def measure(step: int, net: nn.Module) -> None:
+        if step % EVERY == 0 or step == steps:
+            with torch.no_grad():
+                found.append(
+                    round((answers(net, ids).argmax(-1) == right).double().mean().item(), 4)
+                )
+
+    torch.manual_seed(seed)
+    history = fit(
+        NETWORKS[name](),
+        lambda step: recall(KEPT, step + 100_000 * seed),
+        lambda net, rows: nn.functional.cross_entropy(answers(net, rows[0]), rows[1]),
+        steps=steps,
+        lr=LR,
+        seed=seed,
+        on_step=measure,
+    )
+    finished(history)
+    return found
+
+
+def train(name: str, steps: int | None, folder: Path) -> Path:
+    """Train all networks and write the card. Returns its path."""
+    steps = STEPS if steps is None else steps
+    shares = {net: [curve(net, seed, steps) for seed in SEEDS] for net in NETWORKS}
+    path = folder / f"{name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(about(name, steps, shares), indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def about(name: str, steps: int, shares: dict[str, list[list[float]]]) -> dict[str, Any]:
+    """The card of a result: how it was made, and per network the curve of each start."""
+    return {
+        "name": name,
+        "kind": "Result",
+        "command": command(name),
+        "data": {"source": "recall", "symbols": SYMBOLS, "kept": KEPT, "rows": TESTED},
+        "steps": steps,
+        "every": EVERY,
+        "lr": LR,
+        "seeds": SEEDS,
+        "share": shares,
+    }
