@@ -53,7 +53,7 @@ def reviews(source: str) -> Reviews:
 
     "imdb" is 25,000 whole reviews (the training half of Maas et al. 2011), "rotten_tomatoes"
     8,530 single sentences (of Pang and Lee 2005). HTML line breaks become newlines. A text's
-    SHA-256 decides its place, so that the splits do not depend on any random generator and a
+    SHA-256 decides its split, so that the splits do not depend on any random generator and a
     review that occurs twice stands in one split only.
 
     Args:
@@ -221,9 +221,9 @@ class Pairs:
     def __repr__(self) -> str:
         return f"Pairs({len(self)} numbers, en → {self.language})"
 
-    def take(self, places: Iterable[int]) -> "Pairs":
-        """The pairs at these places, in this order."""
-        chosen = list(places)
+    def take(self, indices: Iterable[int]) -> "Pairs":
+        """The pairs with these indices, in this order."""
+        chosen = list(indices)
         return Pairs(
             self.language,
             tuple(self.numbers[i] for i in chosen),
@@ -295,7 +295,7 @@ def number_pairs(
 
 
 def histogram_labels(ids: Tensor) -> Tensor:
-    """How often the symbol at each place occurs in its row: (..., T) to (..., T) int64.
+    """How often the symbol at each position occurs in its row: (..., T) to (..., T) int64.
 
     >>> histogram_labels(torch.tensor([3, 1, 3]))
     tensor([2, 1, 2])

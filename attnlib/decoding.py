@@ -145,7 +145,7 @@ class Beam:
     Attributes:
         ids: prompt and continuation, (T + n,).
         log_probability: of the continuation given the prompt, in nats: the sum over its tokens.
-        parent: place, among the beams of the step before, of the one that it continues.
+        parent: index, among the beams of the step before, of the one that it continues.
     """
 
     ids: Tensor

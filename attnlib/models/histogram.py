@@ -1,4 +1,4 @@
-"""A one-layer, one-head transformer that counts: how often does the symbol at each place occur?
+"""A one-layer, one-head transformer that counts: how often does the symbol at each position occur?
 
 `HistogramModel()` is the architecture that Cui et al. (2024) released for the histogram task; with
 `plain=True` it is that of Behrens et al. (2025), for counting in few dimensions. It is not a case
@@ -30,10 +30,10 @@ class HistogramModel(nn.Module):
 
     Args:
         vocab_size: D, different symbols.
-        length: the most places a row may have.
+        length: the most positions a row may have.
         d_model: width, also of queries, keys and values; even, unless `sees` is "free".
         d_hidden: p, hidden width of the feed-forward network.
-        classes: outputs per place; a count c is class c.
+        classes: outputs per position; a count c is class c.
         sees: what attention sees of the input, "free" (all), "semantic" (tokens) or "positional".
         mixer: "dot", scores q kᵀ / √d_model; or "linear", one learned matrix for every input.
         softmax: whether the scores pass a softmax.
@@ -108,7 +108,7 @@ class HistogramModel(nn.Module):
         """Logits of the counts: (B, T) to (B, T, classes)."""
         length = self.W_P if self.mix is None else self.mix
         if length is not None and ids.shape[-1] > len(length):
-            raise ValueError(f"at most {len(length)} places, got {ids.shape[-1]}")
+            raise ValueError(f"at most {len(length)} positions, got {ids.shape[-1]}")
         x = self.embed(ids)
         return self.readout(x, self.attend(x)[0])
 
@@ -201,14 +201,14 @@ def fresh(
 
 
 def count_loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-    """Mean cross-entropy of the counts, in nats per place."""
+    """Mean cross-entropy of the counts, in nats per position."""
     ids, labels = batch
     return F.cross_entropy(model(ids).flatten(0, 1), labels.flatten())
 
 
 @torch.no_grad()
 def accuracy(model: nn.Module, ids: Tensor, labels: Tensor) -> float:
-    """Share of places counted right: ids and labels (N, T)."""
+    """Share of positions counted right: ids and labels (N, T)."""
     parts = zip(ids.split(4096), labels.split(4096), strict=True)
     right = sum(int((model(x).argmax(-1) == y).sum()) for x, y in parts)
     return right / labels.numel()
@@ -223,7 +223,7 @@ def map_facts(model: HistogramModel, ids: Tensor) -> dict[str, float]:
         ids: rows (N, T).
 
     Returns:
-        "diagonal": weight on oneself; "same" and "other": weight on another place with the same
+        "diagonal": weight on oneself; "same" and "other": weight on another position with the same
         symbol, and with another one; "moves": mean distance of a weight from its mean over the
         rows, 0 if the map is the same for every input.
     """

@@ -150,7 +150,7 @@ def test_short_rows_are_read_and_long_ones_refused():
     for config in ({}, {"plain": True, "mixer": "linear"}):
         model = built(**config)
         assert model(torch.tensor([[1, 2, 3]])).shape == (1, 3, 11)
-        with pytest.raises(ValueError, match="at most 10 places, got 11"):
+        with pytest.raises(ValueError, match="at most 10 positions, got 11"):
             model(rows(1, length=11))
 
 
