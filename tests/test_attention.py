@@ -677,3 +677,16 @@ def test_weights_begin_at_a_size_that_keeps_the_size_of_what_passes():
             weight = getattr(layer, name)
             assert weight.std().item() == pytest.approx(width**-0.5, rel=0.05), name
             assert abs(weight.mean().item()) < 0.01
+
+
+def test_a_layer_returns_weights_only_when_asked():
+    assert MultiHeadAttention(4, 2)(torch.ones(1, 3, 4))[1] is None
+    heads = torch.ones(1, 2, 3, 4)
+    assert attend(heads, heads, heads)[1] is None
+
+
+def test_heads_that_are_concatenated_need_both_widths_where_they_do_not_divide_the_model():
+    for sizes in ({}, {"d_k": 4}, {"d_v": 4}):
+        with pytest.raises(ValueError, match="do not divide"):
+            MultiHeadAttention(10, 3, **sizes)
+    assert MultiHeadAttention(10, 3, d_k=4, combine="add").W_V.shape == (3, 10, 10)

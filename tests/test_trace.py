@@ -33,6 +33,7 @@ def weights(seed: int, *shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float64).softmax(-1)
 
 
+@pytest.mark.claim(26)
 @quick
 @given(split=splits, seed=st.integers(0, 999))
 def test_word_rows_sum_to_1_for_every_split(split, seed):

@@ -14,6 +14,7 @@ tests/, and which faults change nothing that a test should see, each with a reas
 """
 
 import argparse
+import contextlib
 import difflib
 import importlib.util
 import os
@@ -181,18 +182,19 @@ def main(words: Sequence[str]) -> int:
     print(f"{len(mutants)} faults in {room}; tests: {' '.join(tests)} and doctests", flush=True)
     measured = worker.measure([*tests, *where], where)
     began, results = time.monotonic(), {}
-    for mutant in mutants[: options.sample]:
-        if time.monotonic() - began > options.seconds:
-            break
-        results[mutant] = verdict(mutant, measured, notes["equivalent"])
-        if results[mutant] == "survived":
-            print(
-                f"{mutant.path}, line {mutant.line}",
-                f"- {mutant.old}",
-                f"+ {mutant.new}",
-                sep="\n    ",
-                flush=True,
-            )
+    with contextlib.suppress(KeyboardInterrupt):  # the table of what was tried is printed anyway
+        for mutant in mutants[: options.sample]:
+            if time.monotonic() - began > options.seconds:
+                break
+            results[mutant] = verdict(mutant, measured, notes["equivalent"])
+            if results[mutant] == "survived":
+                print(
+                    f"{mutant.path}, line {mutant.line}",
+                    f"- {mutant.old}",
+                    f"+ {mutant.new}",
+                    sep="\n    ",
+                    flush=True,
+                )
     return report(results, where, len(mutants), options.at_most)
 
 

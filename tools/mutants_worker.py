@@ -189,14 +189,15 @@ def _in_a_copy(work: Callable[[], int], limit: float) -> tuple[int, str]:
         child = os.fork()
         if child == 0:
             _become_a_copy(work, limit, log.fileno())
-        deadline = time.monotonic() + 10 * limit
-        while True:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                break
-            if time.monotonic() > deadline:
-                os.killpg(child, signal.SIGKILL)
-            time.sleep(0.01)
+        deadline, ended, status = time.monotonic() + 10 * limit, 0, 0
+        try:
+            while not ended and time.monotonic() < deadline:
+                time.sleep(0.01)
+                ended, status = os.waitpid(child, os.WNOHANG)
+        finally:
+            if not ended:
+                os.kill(child, signal.SIGKILL)
+                status = os.waitpid(child, 0)[1]
         log.seek(0)
         return os.waitstatus_to_exitcode(status), log.read()[-4000:]
 

@@ -73,12 +73,12 @@ def tokenizer(name: str = "reviews-bpe") -> BPE:
     """A tokenizer of the course.
 
     Raises:
-        ValueError: if there is no such checkpoint, or it is a model.
+        ValueError: if there is no such checkpoint, or it is no tokenizer.
         RuntimeError: if the file is not the one that the card speaks of.
     """
     about = card(name)
     if about["kind"] != "BPE":
-        raise ValueError(f"{name!r} is no tokenizer: load({name!r}) loads it")
+        raise ValueError(f"{name!r} is a {about['kind']}, no tokenizer")
     return BPE.load(_checked_file(about))
 
 

@@ -235,7 +235,8 @@ def kill_in_the_middle(home: Path, students: list[str], enough: int) -> None:
         f"    run_class(NAME, Path({str(home)!r}), {students!r}, LIMITS)\n"
     )
     (home / "run.py").write_text(code)
-    paths = os.pathsep.join([str(HERE.parents[1]), str(HERE), os.environ.get("PYTHONPATH", "")])
+    folders = [*map(str, (HERE.parents[1], HERE.parent, HERE)), os.environ.get("PYTHONPATH", "")]
+    paths = os.pathsep.join(folders)
     mark = {"CLASS_OF_THIS_TEST": str(home)}
     first = subprocess.Popen(
         [sys.executable, str(home / "run.py")], env={**os.environ, "PYTHONPATH": paths, **mark}

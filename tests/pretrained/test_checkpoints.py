@@ -132,14 +132,31 @@ def test_models_and_tokenizers_are_not_taken_for_each_other(own):
         ValueError, match=r"'small-bpe' is no model: tokenizer\('small-bpe'\) loads"
     ):
         pretrained.load("small-bpe")
-    with pytest.raises(ValueError, match=r"'zero' is no tokenizer: load\('zero'\) loads it"):
+    with pytest.raises(ValueError, match="'zero' is a ZeroLayer, no tokenizer"):
         pretrained.tokenizer("zero")
 
 
 # --- the checkpoints that are shipped -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", pretrained.names())
+def with_weights():
+    return [name for name in pretrained.names() if pretrained.card(name)["kind"] != "Result"]
+
+
+@pytest.mark.parametrize("name", sorted({*pretrained.names()} - {*with_weights()}))
+def test_shipped_result(name):
+    """A card without weights, which nothing tries to load."""
+    card = pretrained.card(name)
+    assert {"data", "steps", "seeds"} <= card.keys()
+    assert not card.keys() & {"file", "sha256"}
+    assert card["command"] == f"python -m attnlib.recipes {name}"
+    with pytest.raises(ValueError, match=f"'{name}' is no model but a result: card"):
+        pretrained.load(name)
+    with pytest.raises(ValueError, match=f"'{name}' is a Result, no tokenizer"):
+        pretrained.tokenizer(name)
+
+
+@pytest.mark.parametrize("name", with_weights())
 def test_shipped_checkpoint(name):
     card = pretrained.card(name)
     load = pretrained.tokenizer if card["kind"] == "BPE" else pretrained.load
@@ -159,7 +176,7 @@ def test_shipped_checkpoint(name):
 
 
 def test_shipped_checkpoints_are_small_together():
-    files = [checkpoints.FOLDER / pretrained.card(name)["file"] for name in pretrained.names()]
+    files = [checkpoints.FOLDER / pretrained.card(name)["file"] for name in with_weights()]
     assert "reviews-bpe" in pretrained.names()
     assert sum(path.stat().st_size for path in files) <= 25_000_000
 

@@ -176,7 +176,7 @@ def test_seconds_of_a_resumed_run_are_its_own(monkeypatch, tmp_path):
     state = tmp_path / "run.state"
     first = train(gpt(), steps=100, seconds=5.5, resume=state)
     second = train(gpt(), steps=100, seconds=5.5, resume=state)
-    assert second.steps > first.steps
+    assert first.steps < second.steps <= 2 * first.steps + 1  # as many again
     assert second.seconds > first.seconds + 5
 
 
