@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import random
+import sys
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -479,7 +480,8 @@ def test_a_long_random_pre_token_equals_tiktoken():
 
 
 @pytest.mark.parametrize(
-    ("vocab_size", "specials"), [(256, (END,)), (0, ()), (-1, ()), (257, ("a", "b")), (2**21, ())]
+    ("vocab_size", "specials"),
+    [(256, (END,)), (0, ()), (-1, ()), (257, ("a", "b")), (2**21, ()), (sys.maxunicode + 2, ())],
 )
 def test_vocab_size_without_room_is_refused(vocab_size: int, specials: tuple[str, ...]):
     with pytest.raises(ValueError, match=f"vocab_size counts 256 bytes.*got {vocab_size}"):
