@@ -148,6 +148,7 @@ def describe(value: Any) -> str:
 
 
 def dtype_name(value: Any) -> str:
+    """The dtype of a tensor or an array, as both are called: "float32", "int64"."""
     return str(value.dtype).removeprefix("torch.")
 
 
