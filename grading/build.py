@@ -82,6 +82,8 @@ def visible_cases(task: Task) -> list[dict[str, Any]]:
             entry["expected"] = rounded(to_json(one.expected), digits)
             entry["mistakes"] = {s: rounded(to_json(v), digits) for s, v in one.mistakes.items()}
         found.append(entry)
+    last = task.named(copied_from(found[-1]["args"]))
+    found[-1]["args"] = rounded(to_json(last), digits)
     return found
 
 
@@ -96,7 +98,10 @@ def checks(name: str) -> str:
     """The text of an exercise's checks.json: a case on a line."""
     lines = []
     for task in exercise(name).values():
-        head = {"tolerance": task.tolerance} | ({"free": True} if task.accepts else {})
+        head: dict[str, Any] = {"tolerance": task.tolerance}
+        head |= {"free": True} if task.accepts else {}
+        head |= {"fresh": True} if task.fresh else {}
+        head |= {"forbidden": task.forbidden} if task.forbidden else {}
         cases = ",\n".join(json.dumps(one, ensure_ascii=False) for one in visible_cases(task))
         lines.append(f'{json.dumps(task.name)}: {json.dumps(head)[:-1]}, "cases": [\n{cases}\n]}}')
     inside = ",\n".join(lines)

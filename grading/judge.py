@@ -79,7 +79,15 @@ def hidden_inputs(name: str, seed: str) -> dict[str, list[Args]]:
 
 def hidden_file(name: str, seed: str) -> str:
     """The text of the file for ATTNLIB_HIDDEN: encoded inputs by task, and nothing else."""
-    return json.dumps({task: to_json(inputs) for task, inputs in _hidden(name, seed).items()})
+    tasks = exercise(name)
+    return json.dumps(
+        {task: encoded(tasks[task], inputs) for task, inputs in _hidden(name, seed).items()}
+    )
+
+
+def encoded(task: Task, inputs: Sequence[Args]) -> list[Any]:
+    """Inputs as JSON; the last one's arguments by name, for a task says how they are called."""
+    return [*map(to_json, inputs[:-1]), to_json(task.named(inputs[-1]))]
 
 
 def case(task: Task, args: Args) -> Case:
@@ -139,7 +147,7 @@ def verdict(name: str, task: str, outputs: Sequence[Mapping[str, Any]], seed: st
         told = f"{len(answers)} answers to {len(asked)} questions"
         return Verdict(False, told, forged=bool(answers))
     one = exercise(name)[task]
-    wrong = complaint(task, asked, answers, one.tolerance, one.accepts)
+    wrong = complaint(task, asked, answers, one.tolerance, one.accepts, one.fresh)
     return Verdict(wrong is None, wrong or "")
 
 

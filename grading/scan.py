@@ -181,26 +181,67 @@ def reach(task: str, cells: Sequence[Cell], tasks: set[str]) -> list[Cell]:
 
 
 def words(cell: Cell, own: str) -> set[str]:
-    """The names by which a cell may reach a function: attributes, imports, names, strings.
+    """The names by which a cell may reach a library's function: attributes, imports, strings.
 
-    A function may bear the name of the library's (`own`): then names and strings do not count.
+    A bare name reaches nothing of the library's unless it was imported, and then the import is
+    found: a variable `grad`, a function `rms_norm` and a class `RNN` are the student's own. So is
+    an attribute that the student's class sets on itself. A function may bear the name of the
+    library's (`own`): then strings do not count either.
     """
     found: set[str] = set()
-    loose: set[str] = set()
+    theirs = _own_attributes(cell.tree)
     for node in ast.walk(cell.tree):
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute) and id(node) not in theirs:
             found.add(node.attr)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             found |= {part for alias in node.names for part in alias.name.split(".")}
-        elif isinstance(node, ast.Name):
-            loose.add(node.id)
-    loose |= {word for text in strings(cell.tree) for word in re.findall(r"\w+", text)}
-    return found | (loose - {own})
+        elif isinstance(node, ast.MatchClass):
+            found |= set(node.kwd_attrs)
+    spoken = {word for text in strings(cell.tree) for word in re.findall(r"\w+", text)}
+    return found | (spoken - {own})
+
+
+def _own_attributes(tree: ast.Module) -> set[int]:
+    """The ids of the nodes `self.name` inside a class that binds that name itself."""
+    found = set()
+    for kind in (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
+        methods = [n for n in kind.body if isinstance(n, ast.FunctionDef)]
+        owners = {m.args.args[0].arg for m in methods if m.args.args}
+        used = [
+            n
+            for m in methods
+            for n in ast.walk(m)
+            if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
+        ]
+        used = [n for n in used if isinstance(n.value, ast.Name) and n.value.id in owners]
+        bound = {m.name for m in methods} | {n.attr for n in used if isinstance(n.ctx, ast.Store)}
+        found |= {id(n) for n in used if n.attr in bound}
+    return found
 
 
 def strings(tree: ast.Module) -> Iterator[str]:
-    """The strings of a cell that are values, so no docstrings."""
-    loose = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    """The strings of a cell by which something might be looked up.
+
+    Not docstrings, messages (f-strings, what is printed, raised or asserted), keys and indices.
+    """
+    loose: set[int] = set()
+    for node in ast.walk(tree):
+        spoken: list[ast.expr | None] = []
+        if isinstance(node, ast.Expr):
+            spoken = [node.value]
+        elif isinstance(node, ast.JoinedStr):
+            spoken = list(node.values)
+        elif isinstance(node, ast.Assert):
+            spoken = [node.msg]
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            spoken = list(node.exc.args)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
+            spoken = list(node.args)
+        elif isinstance(node, ast.Dict):
+            spoken = list(node.keys)
+        elif isinstance(node, ast.Subscript):
+            spoken = [node.slice]
+        loose |= {id(one) for one in spoken}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in loose:
             yield node.value
@@ -219,7 +260,8 @@ def evasions(cell: Cell) -> Iterator[str]:
             yield from _call(node, cell)
     if "check" in cell.binds:
         yield "replaces check"
-    if any(sign in text for text in strings(cell.tree) for sign in OURS):
+    texts = [n.value for n in ast.walk(cell.tree) if isinstance(n, ast.Constant)]
+    if any(sign in text for text in texts if isinstance(text, str) for sign in OURS):
         yield "names what only the check cell uses"
 
 

@@ -1,5 +1,6 @@
 """One autograded task: an independent reference, inputs, and the mistakes that people make."""
 
+import inspect
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ class Task:
         forbidden: names that would be the answer; whoever uses one gets no points.
         accepts: the complaint about an answer, or None, where many answers are right; the
             reference is then an example.
+        fresh: whether what is returned must not lie in the memory of an argument.
     """
 
     name: str
@@ -36,3 +38,8 @@ class Task:
     tolerance: float = 1e-4
     forbidden: tuple[str, ...] = ()
     accepts: Callable[[Args, Any], str | None] | None = None
+    fresh: bool = False
+
+    def named(self, args: Args) -> dict[str, Any]:
+        """Arguments by the names that the task gives them, which are those of the reference."""
+        return dict(zip(inspect.signature(self.reference).parameters, args, strict=False))

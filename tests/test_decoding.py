@@ -241,6 +241,17 @@ def test_stops_at_the_end_of_text():
     assert len(started) > 1
 
 
+def test_a_stop_inside_the_prompt_ends_nothing():
+    model, lengths = tiny(), set()
+    for stop in range(model.config.vocab_size):
+        prompt = ids(1, stop, 1)
+        new = greedy(model, prompt, 4)[3:].tolist()
+        new = new[: new.index(stop) + 1] if stop in new else new
+        assert greedy(model, prompt, 4, stop=stop).tolist() == prompt.tolist() + new
+        lengths.add(len(new))
+    assert 4 in lengths  # else this test says nothing
+
+
 def test_nothing_to_do():
     assert generate(tiny(), ids(3, 1), 0).tolist() == [3, 1]
     assert beam_search(tiny(), ids(3, 1), 0, 2)[0].ids.tolist() == [3, 1]
@@ -401,6 +412,8 @@ def test_search_ends_when_every_beam_has():
         model.W_E.fill_(1.0)
         model.W_U[:, 0] = 20.0  # the end is certain
     assert len(beam_steps(model, ids(1), 50, 1, stop=0)) == 2
+    assert len(beam_search(model, ids(1), 50, 1, stop=0)[0].ids) == 2
+    assert len(beam_search(model, ids(1), 50, 1)[0].ids) == 51
 
 
 # --- errors -----------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from attnlib.check.comparison import complaint
+from attnlib.check.means import refused
+from attnlib.check.progress import note
 from attnlib.check.protocol import Case, ask, describe, from_json, read_answers
 
 HIDDEN = "ATTNLIB_HIDDEN"
@@ -51,6 +53,7 @@ def check(task: str, answer: Callable[..., Any]) -> None:
     if wrong:
         raise NotYet(f"{task}: {wrong}") from None
     print(f"Passed: {task} answers every visible case. Grading uses other inputs.")
+    note(Path.cwd().name, task)
 
 
 def show(bundle: dict[str, Any]) -> None:
@@ -83,14 +86,24 @@ def _problem(task: str, answer: Callable[..., Any]) -> str | None:
     answers = read_answers(ask(task, answer, inputs))
     cases = [
         Case(
-            from_json(case["args"]),
+            _in_order(from_json(case["args"])),
             from_json(case.get("expected")),
             {sentence: from_json(value) for sentence, value in case.get("mistakes", {}).items()},
         )
         for case in told["cases"]
     ]
     free = (lambda args, output: None) if told.get("free") else None
-    return complaint(task, cases, answers, told["tolerance"], free)
+    wrong = complaint(task, cases, answers, told["tolerance"], free, told.get("fresh", False))
+    name = None if wrong else refused(answer, told.get("forbidden", ()))
+    if name:
+        why = "is not there" if name.startswith("attnlib") else "would be the answer"
+        return f"right so far, but it uses {name}, which {why} in grading: write it yourself"
+    return wrong
+
+
+def _in_order(args: Any) -> tuple[Any, ...]:
+    """Arguments in their order, given by name or not."""
+    return tuple(args.values()) if isinstance(args, dict) else args
 
 
 def _visible(folder: Path) -> dict[str, Any]:

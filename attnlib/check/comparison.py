@@ -5,6 +5,7 @@ task together. The check cell and the judge of a class both speak through it.
 """
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnlib.check.errors import sentence
 from attnlib.check.protocol import (
     Answer,
     Case,
@@ -36,9 +38,10 @@ def _spoiled(answer: Any, before: Sequence[Any], after: Any) -> str | None:
     if isinstance(answer, Raised):
         if answer.error.startswith("returned "):
             return f"it {answer.error}"
-        if answer.error.startswith("NotImplementedError"):
+        if re.match(r"NotImplementedError(?!: .)", answer.error):  # torch's own has a text
             return "it is not written yet: put your code where it says raise NotImplementedError()"
-        return f"it raised {answer.error}"
+        hint = sentence(answer.error, before)
+        return f"it raised {answer.error}" + (f": {hint}" if hint else "")
     pairs = zip(before, after, strict=True) if len(before) == len(after or ()) else [(0, 1)]
     changed = [i for i, (one, other) in enumerate(pairs, 1) if not same(one, other)]
     if changed:
@@ -49,26 +52,17 @@ def _spoiled(answer: Any, before: Sequence[Any], after: Any) -> str | None:
     return None
 
 
-def _mistakes(case: Case, answer: Any, tolerance: float) -> list[str]:
-    """The mistakes that would have given this very answer, and not the right one."""
-    return [
-        sentence
-        for sentence, value in case.mistakes.items()
-        if difference(value, answer, tolerance) is None
-        and difference(case.expected, value, tolerance) is not None
-    ]
-
-
 def complaint(
     task: str,
     cases: Sequence[Case],
     answers: Sequence[Answer],
     tolerance: float,
     accepts: Accepts | None = None,
+    fresh: bool = False,
 ) -> str | None:
     """What is wrong with a task's answers, in one sentence with its case; None if nothing is.
 
-    A mistake that explains every wrong answer is named before one that explains some of them.
+    A mistake is named only if it explains the answers to all cases; else the values are shown.
 
     Args:
         task: its name.
@@ -76,6 +70,7 @@ def complaint(
         answers: what came, as many.
         tolerance: for floats, absolute and relative.
         accepts: judges an answer in place of the expected one, where many are right.
+        fresh: whether an argument itself, or a view of it, is no answer.
     """
     found: list[tuple[int, str]] = []
     for i, (case, answer) in enumerate(zip(cases, answers, strict=True)):
@@ -86,6 +81,8 @@ def complaint(
             wrong = _judged(accepts, case.args, answer.output)
         elif not wrong:
             wrong = difference(case.expected, answer.output, tolerance)
+        if not wrong and fresh and answer.shared:
+            wrong = "it returns what it was given, not a new tensor: return a copy (x.clone())"
         if wrong:
             found.append((i, wrong))
     if not found:
@@ -106,36 +103,35 @@ def _judged(accepts: Accepts, args: tuple[Any, ...], output: Any) -> str | None:
 def _likeliest(
     found: list[tuple[int, str]], cases: Sequence[Case], answers: Sequence[Answer], tolerance: float
 ) -> tuple[int, str]:
-    """The case to show, and the best explanation of all wrong answers."""
-    seen: dict[str, list[int]] = {}
-    for i, _ in found:
-        for sentence in _mistakes(cases[i], answers[i].output, tolerance):
-            seen.setdefault(sentence, []).append(i)
+    """The case to show, and what to say: a mistake that explains all answers, or the values."""
+    wrong, shown = {i for i, _ in found}, dict[str, list[int]]()
+    for i in sorted(wrong):
+        for name, value in cases[i].mistakes.items():
+            gives = difference(value, answers[i].output, tolerance) is None
+            if gives and difference(cases[i].expected, value, tolerance) is not None:
+                shown.setdefault(name, []).append(i)
 
-    def fit(sentence: str) -> tuple[int, int]:
-        """In how many cases the mistake gives the answer, and in how few it gives another."""
-        pairs = [
-            (c.mistakes[sentence], a)
-            for c, a in zip(cases, answers, strict=True)
-            if sentence in c.mistakes
-        ]
-        others = [difference(value, a.output, tolerance) for value, a in pairs]
-        return len(seen[sentence]), others.count(None) - len(others)
+    def explains(name: str) -> bool:
+        """Whether each answer is what the mistake gives, or right where that is right, too.
 
-    best = max(seen, key=fit, default="")
-    if best and len(seen[best]) == len(found):
-        return seen[best][0], best
+        Where a mistake cannot answer at all, an exception is as good as nothing.
+        """
+        for i, (case, answer) in enumerate(zip(cases, answers, strict=True)):
+            if name in case.mistakes:
+                if difference(case.mistakes[name], answer.output, tolerance) is not None:
+                    return False
+            elif i in wrong and not isinstance(answer.output, Raised):
+                return False
+        return True
+
+    best = max(filter(explains, shown), key=lambda name: len(shown[name]), default="")
+    if best:
+        return shown[best][0], best
     if _all_same([answer.output for answer in answers]) and not _all_same(
         [case.expected for case in cases]
     ):
         return found[0][0], "the same answer whatever it is given: it must depend on the input"
-    raised = next((f for f in found if isinstance(answers[f[0]].output, Raised)), found[0])
-    if not best:
-        return raised
-    could = [i for i, _ in found if best in cases[i].mistakes]
-    if len(seen[best]) == len(could):
-        return seen[best][0], best
-    return seen[best][0], f"in {len(seen[best])} of {len(could)} cases it looks like this: {best}"
+    return next((f for f in found if isinstance(answers[f[0]].output, Raised)), found[0])
 
 
 def _all_same(values: Sequence[Any]) -> bool:
@@ -168,6 +164,8 @@ def difference(
         hint = ""
         if isinstance(expected, bool | int | float) and isinstance(answer, Tensor | np.ndarray):
             hint = ": .item() makes a number of a single value"
+        if answer is None:
+            hint = ": is a return missing?"
         return f"{name} is {describe(answer)}, expected {describe(expected)}{hint}"
     if isinstance(expected, dict):
         if set(expected) != set(answer):
@@ -196,7 +194,8 @@ def _close(expected: float, answer: float, tolerance: float) -> bool:
 
 def _array_difference(expected: Any, answer: Any, tolerance: float, name: str) -> str | None:
     if isinstance(expected, Tensor) != isinstance(answer, Tensor) or not hasattr(answer, "dtype"):
-        return f"{name} is {describe(answer)}, expected {describe(expected)}"
+        hint = ": is a return missing?" if answer is None else ""
+        return f"{name} is {describe(answer)}, expected {describe(expected)}{hint}"
     if tuple(expected.shape) != tuple(answer.shape):
         return f"{name} has the shape {tuple(answer.shape)}, expected {tuple(expected.shape)}"
     if expected.dtype != answer.dtype:
@@ -212,6 +211,8 @@ def _array_difference(expected: Any, answer: Any, tolerance: float, name: str) -
     gap = (a.double() - e.double()).abs().nan_to_num(math.inf, math.inf).masked_fill(right, -1)
     place = [int(i) for i in np.unravel_index(int(gap.argmax()), tuple(gap.shape))]
     got, wanted = (_exact(expected, x[tuple(place)].item()) for x in (a, e))
+    if kind == torch.float64 and (a.isnan() & ~e.isnan()).any():
+        wanted += " (NaN comes of 0/0, ∞ − ∞ or 0 · ∞; look for what is 0 or ∞ there)"
     return (
         f"{int((~right).sum())} of {right.numel()} values of {name} differ; "
         f"the largest difference is at {place}: got {got}, expected {wanted}"

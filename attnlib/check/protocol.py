@@ -188,10 +188,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a function answered (or `Raised`), and its arguments as they were afterwards."""
+    """What a function answered (or `Raised`), and its arguments as they were afterwards.
+
+    Attributes:
+        shared: whether a tensor of the output lies in the memory of an argument.
+    """
 
     output: Any
     after: Any
+    shared: bool = False
 
 
 def ask(task: str, function: Callable[..., Any], inputs: Sequence[Any]) -> dict[str, Any]:
@@ -200,16 +205,20 @@ def ask(task: str, function: Callable[..., Any], inputs: Sequence[Any]) -> dict[
     Args:
         task: its name.
         function: the student's.
-        inputs: encoded tuples of arguments.
+        inputs: encoded arguments, a tuple; or a dict, of which they are given by name.
 
     Returns:
-        {"task": …, "answers": [{"output": …, "args": …} or {"error": …}, …]}, all JSON.
+        {"task": …, "answers": [{"output": …, "args": …, "shared": …} or {"error": …}, …]}, all
+        JSON.
     """
     answers: list[dict[str, Any]] = []
     for data in inputs:
         args = from_json(data)
         try:
-            answers.append({"output": to_json(function(*args)), "args": to_json(args)})
+            output = function(**args) if isinstance(args, dict) else function(*args)
+            args = tuple(args.values()) if isinstance(args, dict) else args
+            shared = bool(_memory(output) & _memory(args))
+            answers.append({"output": to_json(output), "args": to_json(args), "shared": shared})
         except KeyboardInterrupt:  # the time is up: what comes after has no time either
             late = {"error": "KeyboardInterrupt: it took too long"}
             answers += [late] * (len(inputs) - len(answers))
@@ -217,6 +226,14 @@ def ask(task: str, function: Callable[..., Any], inputs: Sequence[Any]) -> dict[
         except BaseException as error:  # SystemExit as well
             answers.append({"error": _told(error, function)})
     return {"task": task, "answers": answers}
+
+
+def _memory(value: Any) -> set[int]:
+    """Where the tensors of a value lie."""
+    if isinstance(value, Tensor):
+        return {value.untyped_storage().data_ptr()} if value.numel() else set()
+    held = value if isinstance(value, list | tuple) else ()
+    return set().union(*map(_memory, held))
 
 
 def _told(error: BaseException, function: Callable[..., Any]) -> str:
@@ -249,5 +266,6 @@ def read_answers(data: Any) -> list[Answer]:
         if "error" in item:
             answers.append(Answer(Raised(str(item["error"])[:400]), None))
         else:
-            answers.append(Answer(from_json(item.get("output")), from_json(item.get("args"))))
+            output, after = from_json(item.get("output")), from_json(item.get("args"))
+            answers.append(Answer(output, after, item.get("shared") is True))
     return answers

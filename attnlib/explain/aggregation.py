@@ -1,10 +1,10 @@
 """From many attention maps to one, and from a map to one number per token.
 
 A trace holds L layers of H heads. To call "the attention" an explanation, somebody must choose:
-which layers, which heads, which row or column. `aggregate_maps` and `reduce_map` make the choices
-of Mylonas et al. (2023), `schemes` lists them all, `rollout` and `flow` follow the attention
-through the layers (Abnar and Zuidema 2020). None is the right one; a faithfulness score can rank
-them.
+which layers, which heads, which row or column. `aggregate_maps` and `reduce_map` make choices in
+the spirit of Mylonas et al. (2023), `schemes` lists them all, `rollout` and `flow` follow the
+attention through the layers (Abnar and Zuidema 2020). None is the right one; a faithfulness score
+can rank them.
 """
 
 from collections.abc import Iterator

@@ -86,7 +86,7 @@ class RankCorrelation:
         return RankCorrelation(self.tau[rows], self.p[rows])
 
 
-def kendall(a: Tensor, b: Tensor, mask: Tensor, inner: bool = False) -> RankCorrelation:
+def kendall(a: Tensor, b: Tensor, mask: Tensor) -> RankCorrelation:
     """Kendall's τ between two scores of the same tokens, text by text.
 
     τ = (pairs in the same order − pairs in the opposite order) / pairs, corrected for ties (τ-b),
@@ -95,7 +95,6 @@ def kendall(a: Tensor, b: Tensor, mask: Tensor, inner: bool = False) -> RankCorr
     Args:
         a, b: scores (N, T).
         mask: True on real tokens, (N, T).
-        inner: leave out the first and the last token of each text, as Jain and Wallace (2019) do.
 
     Returns:
         a RankCorrelation of N texts.
@@ -107,7 +106,6 @@ def kendall(a: Tensor, b: Tensor, mask: Tensor, inner: bool = False) -> RankCorr
     rows = []
     for x, y, real in zip(a.double(), b.double(), mask, strict=True):
         x, y = x[real], y[real]
-        x, y = (x[1:-1], y[1:-1]) if inner else (x, y)
         with warnings.catch_warnings():  # one token or a constant score has no τ: NaN says so
             warnings.simplefilter("ignore")
             result = kendalltau(x.numpy(), y.numpy())

@@ -12,6 +12,7 @@ from attnlib.models.ngram import CountModel, NeuralNgram, ZeroLayer
 from attnlib.models.recurrent import Elman, Recurrent
 from attnlib.models.seq2seq import Seq2Seq
 from attnlib.models.transformer import Transformer
+from attnlib.models.translator import Translator
 
 __all__ = [
     "AttentionClassifier",
@@ -26,6 +27,7 @@ __all__ = [
     "Transformer",
     "TransformerClassifier",
     "TransformerConfig",
+    "Translator",
     "ZeroLayer",
     "evaluating",
 ]

@@ -59,7 +59,7 @@ class AttentionClassifier(nn.Module):
     - "dot": h · q / √d with a learned q;
     - "uniform": nothing, 1/T each;
     - "given": they have no parameters and are passed in. With the encoder "average" this is the
-      diagnostic network of Wiegreffe and Pinter (2019, section 4).
+      diagnostic network of Wiegreffe and Pinter (2019, section 3.4).
 
     Every method takes weights in place of the model's own. All arguments are plain numbers and
     strings, so a checkpoint's card can hold them.

@@ -47,6 +47,7 @@ class TransformerConfig:
         positions: "learned" or "sinusoidal" vectors are added to the embeddings, "rotary" turns
             queries and keys, "none" leaves the order unknown.
         causal: forbid looking ahead.
+        cross: each block also attends to the states of another text, as a decoder does.
         combine: how heads come together, "concat" or "add".
         activation: of the feed-forward block: "relu", "gelu", "gelu_tanh".
         bias: biases in attention and feed-forward.
@@ -71,6 +72,7 @@ class TransformerConfig:
     embed_norm: bool = False
     positions: str = "learned"
     causal: bool = True
+    cross: bool = False
     combine: str = "concat"
     activation: str = "gelu"
     bias: bool = False
@@ -119,4 +121,6 @@ class TransformerConfig:
         last_norms = self.embed_norm + (self.norm == "pre")
         rows = self.vocab_size * (1 + (self.head and not self.tied))
         rows += self.max_len * (self.positions == "learned")
-        return rows * d + self.layers * (W_QKV + W_O + ff + norms * 2 * d) + last_norms * 2 * d
+        norms += self.cross and self.norm != "none"
+        attention = (1 + self.cross) * (W_QKV + W_O)
+        return rows * d + self.layers * (attention + ff + norms * 2 * d) + last_norms * 2 * d

@@ -28,8 +28,8 @@ class CountModel:
         p_m(w | c) = (max(count(c, w) − δ_m, 0) + δ_m · kinds(c) · p_{m−1}(w | c′)) / count(c)
 
     where δ_m = n₁ / (n₁ + 2 n₂), and n₁ and n₂ say how many m-grams occurred once and twice
-    (Chen and Goodman 1999). With a number k, k is added to every count of the longest context
-    and nothing is asked of a shorter one.
+    (an estimate that programs credit to Ney, Essen and Kneser 1994). With a number k, k is added
+    to every count of the longest context and nothing is asked of a shorter one.
 
     The counts form a tree of sorted arrays: level m holds the different m-grams, each as
     (place of its first m − 1 tokens on level m − 1) · D + last token.

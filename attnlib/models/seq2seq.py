@@ -7,7 +7,7 @@ encoder (Bahdanau, Cho and Bengio 2015). It reads and writes the ids of a `Vocab
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,21 @@ class EncoderOutput(NamedTuple):
     states: Tensor
     mask: Tensor
     final: Tensor
+
+
+class EncoderDecoder(Protocol):
+    """What a model needs so that `greedy` and `beam` can write with it; see `Seq2Seq`."""
+
+    def encoder_output(self, source: Tensor) -> EncoderOutput:
+        """Read the source."""
+
+    def initial_state(self, encoded: EncoderOutput) -> Tensor:
+        """The state before the first token."""
+
+    def step(
+        self, state: Tensor, previous: Tensor, encoded: EncoderOutput, /
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The next state, the logits of the next token, and where the model looked."""
 
 
 class Seq2Seq(nn.Module):
@@ -175,7 +190,7 @@ class Seq2Seq(nn.Module):
         return Trace(tokens, weights[None], sources, **parts)
 
 
-def translation_loss(model: Seq2Seq, batch: tuple[Tensor, Tensor]) -> Tensor:
+def translation_loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     """Mean cross-entropy of the target tokens after <s>, padding left out, in nats per token.
 
     Args:
@@ -196,7 +211,9 @@ def _log_p(logits: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def greedy(model: Seq2Seq, source: Tensor, max_length: int = LONGEST) -> tuple[Tensor, Tensor]:
+def greedy(
+    model: EncoderDecoder, source: Tensor, max_length: int = LONGEST
+) -> tuple[Tensor, Tensor]:
     """Always the most probable next token, until </s>.
 
     Args:
@@ -211,7 +228,7 @@ def greedy(model: Seq2Seq, source: Tensor, max_length: int = LONGEST) -> tuple[T
 
 
 def _greedy(
-    model: Seq2Seq, encoded: EncoderOutput, max_length: int = LONGEST
+    model: EncoderDecoder, encoded: EncoderOutput, max_length: int = LONGEST
 ) -> tuple[Tensor, Tensor]:
     if max_length < 1:
         raise ValueError(f"max_length must be at least 1, got {max_length}")
@@ -231,7 +248,11 @@ def _greedy(
 
 @torch.no_grad()
 def beam(
-    model: Seq2Seq, source: Tensor, beams: int = 4, max_length: int = LONGEST, alpha: float = 0.0
+    model: EncoderDecoder,
+    source: Tensor,
+    beams: int = 4,
+    max_length: int = LONGEST,
+    alpha: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Keep the best few beginnings at each step instead of one.
 
@@ -256,7 +277,7 @@ def beam(
 
 
 def _search(
-    model: Seq2Seq, source: Tensor, beams: int, max_length: int, alpha: float
+    model: EncoderDecoder, source: Tensor, beams: int, max_length: int, alpha: float
 ) -> tuple[list[int], float]:
     """The best translation of one source (1, S), and its log-probability."""
 

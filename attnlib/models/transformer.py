@@ -6,7 +6,7 @@ so that every head can be looked at, changed or removed on its own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from attnlib.models.config import ACTIVATIONS, TransformerConfig
 from attnlib.models.evaluation import evaluating
 from attnlib.positions import rotate, sinusoidal
 from attnlib.trace import BY_LAYER, Trace, kept, token_names, wanted
+
+Encoded = tuple[Tensor, Tensor]  # states of another text, and its mask
 
 
 class FeedForward(nn.Module):
@@ -49,6 +51,7 @@ class LayerState(NamedTuple):
         attention: weights (B, H, T, S), or None where they were not needed.
         mixed: each head's weighted values, (B, H, T, d_v).
         W_O: what takes them to the stream, (H, d_v, d_model), or (1, …) where all heads share it.
+        cross: weights over the memory (B, H, T, M), or None as above or without a memory.
     """
 
     residual: Tensor
@@ -58,6 +61,7 @@ class LayerState(NamedTuple):
     attention: Tensor | None
     mixed: Tensor
     W_O: Tensor
+    cross: Tensor | None
 
     @property
     def head_outputs(self) -> Tensor:
@@ -66,21 +70,21 @@ class LayerState(NamedTuple):
 
 
 class Block(nn.Module):
-    """One layer: attention, then a feed-forward block if there is one, both added to the stream."""
+    """One layer: attention, then a feed-forward block if there is one, all added to the stream.
+
+    With `config.cross` a second attention stands between, from the stream to a memory.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.attention = MultiHeadAttention(
-            config.d_model,
-            config.heads,
-            config.d_k,
-            config.d_v,
-            combine=config.combine,
-            bias=config.bias,
-        )
+        widths = config.d_model, config.heads, config.d_k, config.d_v
+        kind: dict[str, Any] = {"combine": config.combine, "bias": config.bias}
+        self.attention = MultiHeadAttention(*widths, **kind)
+        self.cross_attention = MultiHeadAttention(*widths, **kind) if config.cross else None
         self.feed_forward = None if config.d_ff is None else FeedForward(config, config.d_ff)
         self.norm_1 = _norm(config, config.norm != "none")
+        self.norm_cross = _norm(config, config.norm != "none" and config.cross)
         self.norm_2 = _norm(config, config.norm != "none" and config.d_ff is not None)
 
     def forward(
@@ -90,12 +94,13 @@ class Block(nn.Module):
         need_weights: bool = False,
         cache: KVCache | None = None,
         layer: int = 0,
+        memory: Encoded | None = None,
     ) -> LayerState:
         """What this layer does with the stream x (B, T, d_model).
 
         The mask is as in `MultiHeadAttention`. With a cache of S tokens, x holds those that
         follow; keys, values and weights are then of all S + T sources, and `layer` is this
-        layer's number in the cache.
+        layer's number in the cache. The memory is as in `Transformer.hidden`.
         """
         pre, post = self.config.norm == "pre", self.config.norm == "post"
         q, k, v = self.attention.project(self.norm_1(x) if pre else x)
@@ -112,10 +117,24 @@ class Block(nn.Module):
         mixed, weights = attend(q, k, v, mask, causal, need_weights)
         x = x + self._drop(self.attention.write(mixed))
         x = self.norm_1(x) if post else x
+        x, cross = self._look(x, memory, need_weights)
         if self.feed_forward is not None:
             x = x + self._drop(self.feed_forward(self.norm_2(x) if pre else x))
             x = self.norm_2(x) if post else x
-        return LayerState(x, q, k, v, weights, mixed, self.attention.W_O)
+        return LayerState(x, q, k, v, weights, mixed, self.attention.W_O, cross)
+
+    def _look(
+        self, x: Tensor, memory: Encoded | None, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """The stream after the attention to a memory, and its weights; as it was without one."""
+        if self.cross_attention is None or memory is None:
+            return x, None
+        states, mask = memory
+        read = self.norm_cross(x) if self.config.norm == "pre" else x
+        allowed = mask[:, None, None, :]
+        found, weights = self.cross_attention(read, states, allowed, need_weights=need_weights)
+        x = x + self._drop(found)
+        return self.norm_cross(x) if self.config.norm == "post" else x, weights
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout) if self.training else x
@@ -196,19 +215,27 @@ class Transformer(nn.Module):
         mask: Tensor | None = None,
         cache: KVCache | None = None,
         need_weights: bool = False,
+        memory: Encoded | None = None,
     ) -> Iterator[LayerState]:
         """Send embeddings (B, T, d_model) through the layers: what each did, one after the other.
 
-        The one loop over the blocks; mask and cache are as in `hidden`.
+        The one loop over the blocks; mask, cache and memory are as in `hidden`.
         """
+        if self.config.cross != (memory is not None):
+            wants = "needs a memory to look at" if self.config.cross else "looks at no memory"
+            raise ValueError(f"a model with cross={self.config.cross} {wants}")
         allowed = None if mask is None else mask[:, None, None, :]
         for layer, block in enumerate(self.blocks):
-            state: LayerState = block(x, allowed, need_weights, cache, layer)
+            state: LayerState = block(x, allowed, need_weights, cache, layer, memory)
             yield state
             x = state.residual
 
     def hidden(
-        self, ids: Tensor, mask: Tensor | None = None, cache: KVCache | None = None
+        self,
+        ids: Tensor,
+        mask: Tensor | None = None,
+        cache: KVCache | None = None,
+        memory: Encoded | None = None,
     ) -> Tensor:
         """The last state of every position, ready to be unembedded: (B, T) to (B, T, d_model).
 
@@ -217,23 +244,29 @@ class Transformer(nn.Module):
             mask: True on real tokens, False on padding, (B, T); all real if None.
             cache: of the tokens before these, which it then takes in; needs a causal model,
                 and no mask.
+            memory: states (B, M, d_model) of another text and its mask (B, M), True on real
+                tokens, for a model with `config.cross`.
         """
         if cache is not None and (mask is not None or not self.config.causal):
             raise ValueError("a cache needs a causal model and a batch without padding mask")
         x = self.embed(ids, 0 if cache is None else cache.length)
-        for state in self.run(x, mask, cache):
+        for state in self.run(x, mask, cache, memory=memory):
             x = state.residual
         final: Tensor = self.final_norm(x)
         return final
 
     def forward(
-        self, ids: Tensor, mask: Tensor | None = None, cache: KVCache | None = None
+        self,
+        ids: Tensor,
+        mask: Tensor | None = None,
+        cache: KVCache | None = None,
+        memory: Encoded | None = None,
     ) -> Tensor:
         """Logits (B, T, D) of ids (B, T), or the last state if there is no head.
 
-        Mask and cache are as in `hidden`.
+        Mask, cache and memory are as in `hidden`.
         """
-        x = self.hidden(ids, mask, cache)
+        x = self.hidden(ids, mask, cache, memory)
         return x if self.W_U is None else x @ self.W_U
 
     @torch.no_grad()

@@ -3,19 +3,23 @@
 `language_model` and `classifier` give the course's own, `minilm` and `gpt2` published ones.
 """
 
-from attnlib.pretrained.checkpoints import card, load, names, tokenizer
+from attnlib.pretrained.annotations import ParsedSentence, parsed_sentences
+from attnlib.pretrained.checkpoints import card, history, load, names, tokenizer
 from attnlib.pretrained.published import gpt2, minilm
 from attnlib.pretrained.text import LanguageModel, TextModel, classifier, language_model
 
 __all__ = [
     "LanguageModel",
+    "ParsedSentence",
     "TextModel",
     "card",
     "classifier",
     "gpt2",
+    "history",
     "language_model",
     "load",
     "minilm",
     "names",
+    "parsed_sentences",
     "tokenizer",
 ]

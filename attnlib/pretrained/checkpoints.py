@@ -1,7 +1,7 @@
 """The checkpoints of the course: weights in half precision, and cards that say how they were made.
 
-`load(name)` gives a trained model, `tokenizer(name)` a trained BPE, `card(name)` its card;
-`save` writes one.
+`load(name)` gives a trained model, `tokenizer(name)` a trained BPE, `card(name)` its card,
+`history(name)` what was measured on the way; `save` and `save_history` write them.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from typing import Any
 
 from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
-from torch import nn
+from torch import Tensor, nn
 
 from attnlib import models
 from attnlib.data import check_sha256
@@ -63,7 +63,9 @@ def load(name: str) -> nn.Module:
         raise ValueError(f"{name!r} is no model: tokenizer({name!r}) loads it")
     if about["kind"] == "Result":
         raise ValueError(f"{name!r} is no model but a result: card({name!r}) holds it")
-    weights = load_file(_checked_file(about))
+    if about["kind"] == "Annotations":
+        raise ValueError(f"{name!r} is no model: parsed_sentences() reads its sentences")
+    weights = load_file(checked_file(about))
     model = KINDS[about["kind"]](**about["config"])
     model.load_state_dict({key: value.float() for key, value in weights.items()})
     return model.eval()
@@ -79,10 +81,24 @@ def tokenizer(name: str = "reviews-bpe") -> BPE:
     about = card(name)
     if about["kind"] != "BPE":
         raise ValueError(f"{name!r} is a {about['kind']}, no tokenizer")
-    return BPE.load(_checked_file(about))
+    return BPE.load(checked_file(about))
 
 
-def _checked_file(about: dict[str, Any]) -> Path:
+def history(name: str) -> dict[str, Tensor]:
+    """What a run measured on its way, by name; the recipe tells names and shapes.
+
+    Raises:
+        ValueError: if there is no such checkpoint, or its run measured nothing.
+        RuntimeError: if the file is not the one that the card speaks of.
+    """
+    about = card(name)
+    if "history" not in about:
+        raise ValueError(f"{name!r} has no history: its run measured nothing on the way")
+    found = load_file(checked_file(about["history"] | {"command": about["command"]}))
+    return {k: v.float() if v.is_floating_point() else v for k, v in found.items()}
+
+
+def checked_file(about: dict[str, Any]) -> Path:
     """The file that a card speaks of, if it is still the same."""
     path = FOLDER / str(about["file"])
     remedy = f"Get the file again, or rebuild it with: {about.get('command', 'its recipe')}"
@@ -122,3 +138,11 @@ def save(name: str, thing: nn.Module | BPE, about: dict[str, Any], folder: Path 
     text = json.dumps(facts | about, indent=1, ensure_ascii=False)
     (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     return folder / f"{name}.json"
+
+
+def save_history(name: str, found: dict[str, Tensor], folder: Path = FOLDER) -> dict[str, str]:
+    """Write what a run measured on its way; returns what its card says of the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.history.safetensors"
+    path.write_bytes(to_bytes({key: value.contiguous() for key, value in found.items()}))
+    return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}

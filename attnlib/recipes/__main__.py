@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnlib.pretrained.checkpoints import FOLDER
-from attnlib.recipes import classification, histogram, language, recall
+from attnlib.recipes import circuits, classification, histogram, language, recall, syntax
 
 RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "reviews-bpe": language.train_tokenizer,
@@ -13,7 +13,10 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     **dict.fromkeys(histogram.MINIMA, histogram.train_minimum),
     "histogram-counting": histogram.train_counting,
     **dict.fromkeys(classification.CLASSIFIERS, classification.train),
+    "guided": classification.train_guided,
     "recall": recall.train,
+    "syntax": syntax.annotate,
+    **dict.fromkeys(circuits.RUNS, circuits.train),
 }
 
 

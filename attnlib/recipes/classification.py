@@ -4,9 +4,11 @@ All of them read words. The words are not stored: `vocabulary(source)` finds the
 training split at any time, and the card holds their hash, which `pretrained.classifier` checks.
 
 `rt-lstm-decoy` is trained against the installed `rt-lstm`: it shall predict the same and look
-elsewhere. `rt-lstm-hiding` shall classify and not seem to look at the indicative words.
+elsewhere. `rt-lstm-hiding` shall classify and not seem to look at the indicative words. `guided`
+is a result without weights: what the attention of these models is worth to a network of words.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +22,14 @@ from attnlib.models.classifiers import AttentionClassifier, TransformerClassifie
 from attnlib.models.config import check_choice
 from attnlib.models.evaluation import evaluating
 from attnlib.pretrained.text import classifier
-from attnlib.recipes.cards import finished, write
+from attnlib.recipes.cards import command, finished, write
 from attnlib.training import classification as training
 from attnlib.training.loop import History
 
 BATCH, LR, DECAY, INDICATIVE = 32, 4e-3, 1e-2, 300
 TASKS = ("classify", "decoy", "hide")
 SIZE = {"d_embed": 32, "d_hidden": 32, "dropout": 0.3}
+GUIDED = {"rotten_tomatoes": ("rt-lstm", 8, None), "imdb": ("imdb-lstm", 3, 5_000)}  # seeds, texts
 SMALL = {"d_model": 32, "layers": 2, "heads": 4, "d_ff": 64, "max_len": 64, "dropout": 0.2}
 
 
@@ -57,20 +60,29 @@ class ClassifierRecipe:
     lr: float = LR
 
 
-RT = "rotten_tomatoes"
+RT, IMDB = "rotten_tomatoes", "imdb"
 LSTM: dict[str, Any] = {"encoder": "lstm", **SIZE}
+AVERAGE: dict[str, Any] = {"encoder": "average", **SIZE}
+UNIFORM: dict[str, Any] = {**LSTM, "attention": "uniform"}
 CLASSIFIERS: dict[str, ClassifierRecipe] = {
     "rt-lstm": ClassifierRecipe(RT, LSTM, 3),
-    "rt-lstm-2": ClassifierRecipe(RT, LSTM, 3, seed=2),
-    "rt-lstm-3": ClassifierRecipe(RT, LSTM, 3, seed=3),
+    **{f"rt-lstm-{seed}": ClassifierRecipe(RT, LSTM, 3, seed) for seed in (2, 3, 4, 5)},
     "rt-lstm-dot": ClassifierRecipe(RT, {**LSTM, "attention": "dot"}, 3),
-    "rt-lstm-uniform": ClassifierRecipe(RT, {**LSTM, "attention": "uniform"}, 3),
+    "rt-lstm-uniform": ClassifierRecipe(RT, UNIFORM, 3),
+    **{f"rt-lstm-uniform-{seed}": ClassifierRecipe(RT, UNIFORM, 3, seed) for seed in (2, 3)},
     "rt-lstm-decoy": ClassifierRecipe(RT, LSTM, 4, task="decoy", strength=0.02, base="rt-lstm"),
     "rt-lstm-hiding": ClassifierRecipe(RT, LSTM, 3, task="hide", strength=1.0),
     "rt-transformer": ClassifierRecipe(RT, SMALL, 4, lr=2e-3),
-    "imdb-lstm": ClassifierRecipe("imdb", LSTM, 2),
-    "imdb-average": ClassifierRecipe("imdb", {"encoder": "average", **SIZE}, 3),
-    "imdb-cnn": ClassifierRecipe("imdb", {"encoder": "cnn", **SIZE}, 2),
+    "imdb-lstm": ClassifierRecipe(IMDB, LSTM, 2),
+    "imdb-lstm-2": ClassifierRecipe(IMDB, LSTM, 2, seed=2),
+    "imdb-lstm-uniform": ClassifierRecipe(IMDB, UNIFORM, 2),
+    "imdb-lstm-decoy": ClassifierRecipe(
+        IMDB, LSTM, 2, task="decoy", strength=0.02, base="imdb-lstm"
+    ),
+    "imdb-lstm-hiding": ClassifierRecipe(IMDB, LSTM, 2, task="hide", strength=1.0),
+    "imdb-average": ClassifierRecipe(IMDB, AVERAGE, 3),
+    "imdb-average-hiding": ClassifierRecipe(IMDB, AVERAGE, 3, task="hide", strength=1.0),
+    "imdb-cnn": ClassifierRecipe(IMDB, {"encoder": "cnn", **SIZE}, 2),
 }
 
 
@@ -117,6 +129,54 @@ def _fit(
         loss, extra = training.hiding_loss(recipe.strength), (hidden,)
     settings: dict[str, Any] = {"batch_size": BATCH, "lr": recipe.lr, "weight_decay": DECAY}
     return training.fit_classifier(model, rows, epochs, extra, loss, **settings, seed=recipe.seed)
+
+
+def train_guided(name: str, steps: int | None, folder: Path) -> Path:
+    """Networks of single words that weigh them as others do: their accuracies, by source and row.
+
+    The diagnostic of Wiegreffe and Pinter (2019): the weights are uniform, those of a BiLSTM, of a
+    decoy, or learned by the network itself ("own"). Eight seeds each (three for IMDB, on its first
+    5,000 training reviews), 4 epochs; `steps` cuts every run short. Returns the path of the card.
+    """
+    found = {source: _guided(source, steps) for source in GUIDED}
+    about = {"name": name, "kind": "Result", "command": command(name), "accuracy": found}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def _guided(source: str, steps: int | None) -> dict[str, list[float]]:
+    """The accuracies of one source: by row, one for each seed."""
+    base, seeds, count = GUIDED[source]
+    words, max_len = training.vocabulary(source), training.MAX_LEN[source]
+    texts = reviews(source)
+    rows, test = (training.examples(part, words, max_len) for part in (texts.train, texts.test))
+    rows, epochs = rows.take(slice(count)), 4.0 if steps is None else steps * 64 / len(rows)
+    guides: dict[str, Any] = {
+        "uniform": [part.mask / part.mask.sum(1, True) for part in (rows, test)]
+    }
+    for row, end in (("BiLSTM", ""), ("decoy", "-decoy")):
+        model: Any = classifier(base + end).model
+        guides[row] = [training.classify_all(model, part).attention for part in (rows, test)]
+    guides["own"] = (None, None)
+    return {
+        row: [guided_accuracy(len(words), rows, test, pair, seed, epochs) for seed in range(seeds)]
+        for row, pair in guides.items()
+    }
+
+
+def guided_accuracy(
+    size: int, rows: Any, test: Any, weights: Any, seed: int, epochs: float = 4
+) -> float:
+    """Accuracy of one such network; weights for both splits, or (None, None) for its own."""
+    own = weights[0] is None
+    torch.manual_seed(seed)
+    model = AttentionClassifier(size, **AVERAGE, attention="additive" if own else "given")
+    extra = () if own else (weights[0],)
+    settings: dict[str, Any] = {"batch_size": 64, "lr": 6e-3, "seed": seed}
+    finished(training.fit_classifier(model, rows, epochs, extra, **settings))
+    return round(training.accuracy(model, test, weights[1]), 4)
 
 
 @torch.no_grad()

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from attnlib.data import REVIEWS_SHA256, Split, reviews
 from attnlib.pretrained.checkpoints import KINDS, card, load, save, tokenizer
@@ -31,6 +33,8 @@ class ModelRecipe:
         lr: peak learning rate.
         steps: batches of 4,096 tokens.
         length: tokens of a window.
+        embedding_scale: what is learned is W_E divided by this, so that a step of AdamW moves
+            W_E by so much more.
     """
 
     kind: str
@@ -38,6 +42,23 @@ class ModelRecipe:
     lr: float
     steps: int = STEPS
     length: int = LENGTH
+    embedding_scale: float = 1.0
+
+
+class Scaled(nn.Module):
+    """A parametrization: the model sees `scale` times what is learned, both of one shape."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, learned: Tensor) -> Tensor:
+        """What the model sees."""
+        return self.scale * learned
+
+    def right_inverse(self, seen: Tensor) -> Tensor:
+        """What has to be learned for it."""
+        return seen / self.scale
 
 
 ATTENTION_ONLY = {"d_model": 128, "layers": 1, "heads": 4, "max_len": LENGTH, "norm": "none"}
@@ -52,10 +73,13 @@ LANGUAGE_MODELS = {  # those of the common table
     "attention-1": ModelRecipe("Transformer", ATTENTION_ONLY, 3e-3),
     "reviews-gpt": ModelRecipe("Transformer", GPT, 3e-3, 12_000),
 }
-# one small model per kind of position, trained on short windows and asked about long ones
+# one small model per kind of position, trained on short windows and asked about long ones;
+# embeddings as long as sinusoids need the √d_model of Vaswani et al. (2017, section 3.4) to learn
 POSITIONS = {
-    f"positions-{kind}": ModelRecipe("Transformer", SHORT | {"positions": kind}, 3e-3, 1_500, 64)
-    for kind in ("learned", "sinusoidal", "rotary")
+    f"positions-{kind}": ModelRecipe(
+        "Transformer", SHORT | {"positions": kind}, 3e-3, 1_500, 64, embedding_scale=scale
+    )
+    for kind, scale in (("learned", 1.0), ("sinusoidal", SHORT["d_model"] ** 0.5), ("rotary", 1.0))
 }
 
 
@@ -81,7 +105,9 @@ def train(name: str, steps: int | None, folder: Path) -> None:
     # bfloat16 products: half the time, and the loss of the table is measured without them
     loss = partial(next_token_loss, dtype=torch.bfloat16)
     torch.manual_seed(SEED)
-    model = KINDS[recipe.kind](**config)
+    model: nn.Module = KINDS[recipe.kind](**config)
+    if recipe.embedding_scale != 1:
+        parametrize.register_parametrization(model, "W_E", Scaled(recipe.embedding_scale))
     settings: dict[str, Any] = {"steps": steps, "lr": recipe.lr, "warmup": 200, "seed": SEED}
     history = finished(fit(model, batch, loss, **settings, resume=state), state)
     about = {
@@ -93,6 +119,9 @@ def train(name: str, steps: int | None, folder: Path) -> None:
         "window": length,
         "loss": held_out(model, splits.test, bpe, length),
     }
+    if recipe.embedding_scale != 1:
+        about["embedding_scale"] = recipe.embedding_scale
+        parametrize.remove_parametrizations(model, "W_E")
     write(name, model, history, folder, about)
     state.unlink()
 

@@ -112,7 +112,7 @@ def classification_loss(model: Any, batch: Batch) -> Tensor:
 def decoy_loss(strength: float) -> Callable[[Any, Batch], Tensor]:
     """Predict like a base model, look elsewhere: mean of |ŷ_a − ŷ_b| − λ KL(α_a ‖ α_b).
 
-    The trained adversary of Wiegreffe and Pinter (2019, section 5), λ = `strength`. The batch is
+    The trained adversary of Wiegreffe and Pinter (2019, section 4), λ = `strength`. The batch is
     (ids, labels, ŷ_b (B,), α_b (B, T)) with what `classify_all` gives for the base model.
     """
 

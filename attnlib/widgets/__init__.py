@@ -1,11 +1,13 @@
 """Views of attention that work live, on a page without a kernel, and without a browser.
 
 `AttentionView` shows maps under sliders, also maps with a sign; `explore` shows a `Trace`, or lists
-of traces with named axes; `Frames` puts a slider over anything prepared beforehand. The drawing is
-one plain script, `widgets.js`, with no dependency and no build step.
+of traces with named axes; `TextView` lets the reader type the text; `Frames` puts a slider over
+anything prepared beforehand. The drawing is one plain script, `widgets.js`, with no dependency and
+no build step.
 """
 
 from .attention_view import AttentionView, explore
 from .frames import Frames
+from .text_view import TextView
 
-__all__ = ["AttentionView", "Frames", "explore"]
+__all__ = ["AttentionView", "Frames", "TextView", "explore"]

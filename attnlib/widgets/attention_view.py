@@ -102,6 +102,20 @@ class AttentionView(Shown):
         if self._spec["units"][0]["exact"] is None:
             self._shown = exact_map(self._maps, self.index, self.unit)
 
+    def show(self, other: "AttentionView") -> None:
+        """Show the maps of another view in place of these; sliders and switches stay as they are.
+
+        Raises:
+            ValueError: if the other view has not the same axes, or lacks the unit now shown.
+        """
+        if (other._maps.axes, other._maps.sizes) != (self._maps.axes, self._maps.sizes):
+            raise ValueError(f"show needs a view with the axes of {self!r}, got {other!r}")
+        other._maps.unit(self.unit)
+        self._maps, self._heading, self._alt = other._maps, other._heading, other._alt
+        with self.hold_sync():  # one message: the browser never has the new words on the old maps
+            self._spec, self._blob = other._spec, other._blob
+            self._send_exact()
+
     @property
     def weights(self) -> Floats:
         """The map now shown, (query, key), a copy."""

@@ -12,6 +12,7 @@ from typing import Any
 import anywidget
 
 HERE = Path(__file__).parent
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 SHIM = """
 const state = STATE, listeners = {};
@@ -111,6 +112,6 @@ class Shown(anywidget.AnyWidget):
             data["image/png"] = base64.b64encode(picture[0]).decode("ascii")
             metadata["image/png"] = {"alt": picture[1]}
         if os.environ.get("ATTNLIB_STATIC") == "1":
-            data.pop("application/vnd.jupyter.widget-view+json", None)
+            data.pop(WIDGET, None)
             data["text/html"] = self.snippet()
         return data, metadata

@@ -695,6 +695,9 @@ function renderFrames(model, el) {
 }
 
 function render({ model, el }) {
-  return model.get("_spec").kind === "frames" ? renderFrames(model, el) : renderAttention(model, el);
+  const draw = model.get("_spec").kind === "frames" ? renderFrames : renderAttention;
+  let stop = draw(model, el);
+  const quiet = listen(model, { _spec: () => { stop(); el.replaceChildren(); stop = draw(model, el); } });
+  return () => { quiet(); stop(); };
 }
 export default { render };

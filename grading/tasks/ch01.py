@@ -48,7 +48,8 @@ def _add_k_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor
         cases.append((_counts(rng, contexts, tokens), k))
     counts = _counts(rng, 3, rng.randint(4, 7))
     counts[1] = 0
-    return [*cases, (counts, 0.5)]
+    square = _counts(rng, 4, 4)  # as many contexts as tokens, and once more: nothing is kept
+    return [*cases, (square, 2.0), (_counts(rng, 4, 4), 2.0), (counts, 0.5)]
 
 
 ADD_K = Task(
@@ -124,6 +125,10 @@ def _kinds(counts: Tensor) -> Tensor:
     return (counts > 0).sum(-1, keepdim=True)
 
 
+def _shares(counts: Tensor, shorter: Tensor) -> Tensor:
+    return (counts / counts.sum(-1, keepdim=True)).to(shorter.dtype)
+
+
 def _bell_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     cases = []
     for _ in range(5):
@@ -133,17 +138,21 @@ def _bell_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor,
         cases.append((counts, (shorter / shorter.sum()).float()))
     counts, shorter = cases[3]
     unseen = counts.clone()
-    unseen[rng.randrange(len(counts))] = 0
+    unseen[1:] = 0  # all but the first context
     cases[3] = (unseen, shorter)
     cases[1] = (cases[1][0], cases[1][1].double())
-    return cases
+    counts, shorter = cases[4]
+    cases.append((_counts(rng, *counts.shape), shorter.flip(0)))  # other values, the same shapes
+    square = _counts(rng, 4, 4)
+    square[rng.randrange(4)] = torch.tensor([1, 2, 3, 4])  # every kind, no token once more
+    return [*cases, (square, torch.tensor([0.5, 0.5, 0.0, 0.0]))]
 
 
 BELL = Task(
     name="witten_bell",
     reference=_witten_bell,
     visible=(
-        (torch.tensor([[4, 0, 0, 2], [0, 0, 0, 0]]), _table([0.5, 0.25, 0.125, 0.125])),
+        (torch.tensor([[3, 1, 2, 0], [0, 0, 0, 0]]), _table([0.5, 0.25, 0.125, 0.125])),
         (
             torch.tensor([[9, 1, 0], [0, 3, 0], [1, 1, 1], [0, 0, 70]]),
             torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64),
@@ -176,6 +185,22 @@ BELL = Task(
         "You have counted the tokens that occurred once. Kinds are all tokens that occurred.": (
             _bell_by(lambda counts: (counts == 1).sum(-1, keepdim=True))
         ),
+        "A context that never occurred gets zeros. Nothing is known about it, so its answer is "
+        "that of the shorter context.": lambda counts, shorter: torch.where(
+            counts.sum(-1, keepdim=True) > 0, _witten_bell(counts, shorter), 0.0
+        ).to(shorter.dtype),
+        "A context that never occurred gets the uniform distribution. Its answer is that of the "
+        "shorter context.": lambda counts, shorter: torch.where(
+            counts.sum(-1, keepdim=True) > 0, _witten_bell(counts, shorter), 1 / len(shorter)
+        ).to(shorter.dtype),
+        "You use the shorter context only where the context never occurred. Every context gives it "
+        "the share kinds / (count + kinds).": lambda counts, shorter: torch.where(
+            counts.sum(-1, keepdim=True) > 0, _shares(counts, shorter), shorter
+        ),
+        "You use the shorter context only where the count is 0, and your rows sum to more than 1. "
+        "The two are mixed, for every token.": lambda counts, shorter: torch.where(
+            counts > 0, _shares(counts, shorter), shorter
+        ),
         "You use the shorter context only where the count is 0. All tokens get their share of "
         "it.": lambda counts, shorter: torch.where(
             counts > 0,
@@ -202,7 +227,11 @@ def _bytes_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor
         text = " ".join([rng.choice(words) for _ in range(tokens)] + [rng.choice(words[1:4])])
         log_p = -4 * torch.rand(tokens, generator=generator) - 0.1
         cases.append((log_p, text))
-    return cases
+    # four bytes in one character, a letter and its accent apart, spaces and lines at the ends
+    texts = ["\nhalf \n", "\U0001f3ac \U00020bb7", "cafe\u0301 ", " b\r\n\n"]
+    log_p = -4 * torch.rand(3, generator=generator) - 0.1
+    cases += [(log_p, rng.choice(words) + text) for text in texts[1:]]
+    return [*cases, (log_p.double().flip(0) - 100, texts[0])]
 
 
 L2 = math.log(2)
@@ -213,6 +242,7 @@ BITS = Task(
     visible=(
         (_table([-L2, -2 * L2, -4 * L2]), "Amélie"),
         (_table([-0.5, -3.2, -1.7, -4.1]), "a naïve film"),
+        (_table([-1.2, -0.4, -2.5]), " café 🎬\n"),
     ),
     hidden=_bytes_hidden,
     mistakes={
@@ -234,6 +264,13 @@ BITS = Task(
         "Your answer is negative: the log of a probability is, and the loss is minus "
         "that.": lambda log_p, text: -_bits_per_byte(log_p, text),
         "That is bytes per bit, upside down.": lambda log_p, text: 1 / _bits_per_byte(log_p, text),
+        "You strip the text. Spaces and the ends of lines are bytes of it, too.": (
+            lambda log_p, text: -float(log_p.double().sum()) / L2 / len(text.strip().encode())
+        ),
+        "You take the logarithm of log_p, which is negative, and that is NaN. log_p holds "
+        "logarithms already.": lambda log_p, text: (
+            -float(log_p.double().log2().sum()) / len(text.encode())
+        ),
         "You take a second logarithm: log_p holds logarithms already.": lambda log_p, text: (
             float(log_p.double().abs().log2().sum()) / len(text.encode())
         ),
@@ -289,6 +326,9 @@ def _windows_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tens
     short = torch.randn(2, 2, 3, generator=generator)  # fewer tokens than the window
     cases.append((short, torch.randn(3, generator=generator), rng.randint(5, 6)))
     cases[1] = (cases[1][0].double(), cases[1][1].double(), 3)
+    for _ in range(2):  # all sizes alike, and once more
+        e = torch.randn(3, 3, 3, generator=generator)
+        cases.append((e, torch.randn(3, generator=generator), 3))
     return cases
 
 
@@ -375,6 +415,9 @@ def _loss_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor,
         length, tokens = rng.sample(range(3, 10), 2)
         logits = 2 * torch.randn(batch, length, tokens, generator=generator)
         cases.append((logits, torch.randint(tokens, (batch, length), generator=generator)))
+    for _ in range(2):  # all sizes alike, and once more
+        logits = 2 * torch.randn(4, 4, 4, generator=generator)
+        cases.append((logits, torch.randint(4, (4, 4), generator=generator)))
     loud = torch.zeros(2, 3, 5)
     loud[..., 1] = rng.randint(200, 900)  # e to this overflows
     cases.append((loud, torch.tensor([[0, 1, 1], [4, 1, rng.choice((0, 2))]])))
@@ -407,6 +450,10 @@ LOSS = Task(
         ),
         "You average probabilities. It is the logarithm of each that counts.": lambda logits, ids: (
             -float(_picked(logits, ids).exp().mean())
+        ),
+        "The softmax is missing: you average logits. A logit is no log-probability before "
+        "log_softmax.": lambda logits, ids: (
+            -float(logits[:, :-1].gather(-1, ids[:, 1:, None]).mean())
         ),
         "You take the logarithm at the end: the mean of logarithms is not the logarithm of the "
         "mean.": lambda logits, ids: -float(_picked(logits, ids).exp().mean().log()),

@@ -75,6 +75,9 @@ def _elman_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor
         shapes += ((d_hidden, d_hidden), (d_hidden,))  # type: ignore[assignment]
         cases.append(tuple(0.7 * torch.randn(*s, generator=generator) for s in shapes))
     cases[2] = tuple(each.double() for each in cases[2])
+    shapes = ((3, 3, 3), (3, 3), (3, 3), (3, 3), (3,))  # type: ignore[assignment]
+    for _ in range(2):  # all sizes alike, and once more
+        cases.append(tuple(0.7 * torch.randn(*s, generator=generator) for s in shapes))
     return cases
 
 
@@ -170,7 +173,7 @@ def _entrywise(h0: Tensor, inputs: Tensor, W_h: Tensor) -> Tensor:
     for one in inputs:
         h = (one + h @ W_h).tanh()
         product = product * _right(W_h, h, h)
-    return product if len(inputs) else torch.eye(len(h0), dtype=h0.dtype)
+    return product
 
 
 def _slopes_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
@@ -180,6 +183,8 @@ def _slopes_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tenso
         shapes = ((d,), (steps, d), (d, d))
         cases.append(tuple(0.6 * torch.randn(*s, generator=generator) for s in shapes))
     cases[2] = tuple(each.double() for each in cases[2])
+    for _ in range(2):  # as many steps as units, and once more
+        cases.append(tuple(torch.randn(*s, generator=generator) for s in ((3,), (3, 3), (3, 3))))
     return cases
 
 
@@ -282,6 +287,9 @@ def _gru_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, 
         shapes = ((batch, d_x), (batch, d), (3, d_x, d), (3, d, d), (3, d), (3, d))
         cases.append(tuple(torch.randn(*s, generator=generator) for s in shapes))
     cases[1] = tuple(each.double() for each in cases[1])
+    shapes = ((3, 3), (3, 3), (3, 3, 3), (3, 3, 3), (3, 3), (3, 3))
+    for _ in range(2):  # all sizes alike, and once more
+        cases.append(tuple(torch.randn(*s, generator=generator) for s in shapes))
     return cases
 
 
@@ -360,6 +368,11 @@ def _scaled(factor: Callable[[list[Tensor], float], Any]) -> Callable[..., list[
     return lambda gradients, limit: [one * factor(gradients, limit) for one in gradients]
 
 
+def _zero_over_zero(gradients: list[Tensor], limit: float) -> Any:
+    length = _length(gradients)
+    return (length / length) * min(1.0, limit / max(float(length), 1e-12))
+
+
 def _clip_hidden(rng: random.Random, generator: Generator) -> list[tuple[list[Tensor], float]]:
     cases = []
     for size in (0.01, 0.3, 3.0, 30.0):
@@ -367,6 +380,9 @@ def _clip_hidden(rng: random.Random, generator: Generator) -> list[tuple[list[Te
         shapes = ((d, e), (e,), (2, d, 3))[: rng.randint(2, 3)]
         drawn = [size * torch.randn(*s, generator=generator) for s in shapes]
         cases.append((drawn, round(rng.uniform(0.5, 2), 2)))
+    size = torch.linalg.vector_norm(torch.cat([one.flatten() for one in cases[2][0]]))
+    doubled = [one.double() * 5 / float(size) for one in cases[2][0]]  # of length 5
+    cases += [(doubled, 4.0), (doubled, 5.5), ([0.02 * doubled[0]], 1.0)]
     cases.append(([torch.zeros(3), torch.zeros(2, 2)], 1.0))
     return cases
 
@@ -379,6 +395,7 @@ CLIP = Task(
         ([_table([0.3, 0]), _table([[0], [-0.4]])], 1.0),
         ([_table([6, 2, 9]), _table([[2, -6], [0, 0], [0, 0]])], 2.0),
         ([_table([0, 0]), _table([[0]])], 0.5),
+        ([_tenths(28, 2, 2)], 0.5),
     ),
     hidden=_clip_hidden,
     mistakes={
@@ -390,10 +407,12 @@ CLIP = Task(
         "one factor.": lambda gradients, limit: [one.clamp(-limit, limit) for one in gradients],
         "You make short gradients longer. Below the limit they stay as they are: the factor is at "
         "most 1.": _scaled(lambda gradients, limit: limit / _length(gradients).clamp_min(1e-12)),
-        "0/0: where all gradients are 0 there is nothing to scale, and they stay as they are. And "
-        "short gradients stay as they are, too.": _scaled(
+        "You scale whatever the length: short gradients become longer, and where all are 0 you get "
+        "0/0. Below the limit they stay as they are.": _scaled(
             lambda gradients, limit: limit / _length(gradients)
         ),
+        "Where all gradients are 0 you get 0/0: there is nothing to scale, and they stay as they "
+        "are.": _scaled(_zero_over_zero),
         "You add the lengths of the tensors. The length of all together is the root of the sum of "
         "their squares.": _scaled(
             lambda gradients, limit: min(
@@ -405,6 +424,10 @@ CLIP = Task(
         ),
         "You divide all gradients by their length: the result has length 1, whatever the "
         "limit.": _scaled(lambda gradients, limit: 1 / _length(gradients).clamp_min(1e-12)),
+        "You scale to the length 1. The new length is to be the limit: the factor is limit / "
+        "ℓ.": _scaled(
+            lambda gradients, limit: 1 / _length(gradients) if _length(gradients) > limit else 1.0
+        ),
         "You take the largest number for the length. The length is the root of the sum of all "
         "squares.": _scaled(
             lambda gradients, limit: min(
@@ -413,6 +436,7 @@ CLIP = Task(
         ),
     },
     forbidden=("clip_grad_norm_", "clip_grads_with_norm_", "clip_grad_norm"),
+    fresh=True,
 )
 
 TASKS: tuple[Task, ...] = (ELMAN, SLOPES, GRU, CLIP)

@@ -55,6 +55,9 @@ def _additive_hidden(rng: random.Random, generator: Generator) -> list[tuple[Ten
     shapes = ((n, 2), (n, n, 6), (2, 7), (6, 7), (7,))
     cases.append(tuple(torch.randn(*shape, generator=generator) for shape in shapes))
     cases[1] = tuple(each.double() for each in cases[1])
+    for _ in range(2):  # all sizes alike, and once more
+        shapes = ((4, 4), (4, 4, 4), (4, 4), (4, 4), (4,))
+        cases.append(tuple(torch.randn(*shape, generator=generator) for shape in shapes))
     return cases
 
 
@@ -141,10 +144,11 @@ def _not_a_counterexample(args: tuple[Any, ...], answer: Any) -> str | None:
 READINGS = Task(
     name="two_readings",
     reference=_two_readings,
-    visible=((4, 3), (9, 5)),
+    visible=((4, 3), (9, 5), (5, 9)),
     hidden=lambda rng, generator: [
         (4, rng.randint(3, 4)),
         *((rng.randint(5, 70), rng.randint(3, 9)) for _ in range(4)),
+        (rng.randint(4, 6), rng.randint(10, 12)),
     ],
     accepts=_not_a_counterexample,
 )
@@ -197,6 +201,25 @@ def _length_of_the_first(scores: Tensor, real: Tensor) -> Tensor:
     return weights
 
 
+def _unshifted(scores: Tensor, real: Tensor) -> Tensor:
+    parts = scores.exp().masked_fill(~real, 0.0)
+    return parts / parts.sum(-1, keepdim=True)
+
+
+def _times_mask(scores: Tensor, real: Tensor) -> Tensor:
+    parts = scores.exp() * real
+    return parts / parts.sum(-1, keepdim=True)
+
+
+def _zero_shared(scores: Tensor, real: Tensor) -> Tensor:
+    weights = (scores * real).softmax(-1) * real
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def _prefixes(scores: Tensor, real: Tensor) -> Tensor:
+    return _source_weights(scores, torch.arange(scores.shape[1]) < real.sum(-1, keepdim=True))
+
+
 def _weights_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     cases = []
     for batch in (1, 2, 3, rng.randint(4, 5)):
@@ -210,7 +233,13 @@ def _weights_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tens
     scores[:, -1] = rng.randint(150, 300)  # the padding has the best score of all
     cases.append((scores, real))
     cases[3] = (cases[3][0].double(), cases[3][1])
-    return cases
+    for _ in range(2):  # padding anywhere, as many texts as places; and once more
+        n = 5
+        anywhere = torch.rand(n, n, generator=generator) < 0.5
+        anywhere[:, 1] = ~anywhere[:, 0]
+        cases.append((2 * torch.randn(n, n, generator=generator), anywhere))
+    high = _table([[300, 299, 0, 500], [-1e12, -1e12, 0, 0], [200, -300, 0, 0]])
+    return [*cases, (high, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]).bool())]
 
 
 L2, L3 = math.log(2), math.log(3)
@@ -220,8 +249,12 @@ PADDING = Task(
     reference=_source_weights,
     visible=(
         (_table([[0, L3, 5], [L2, 0, L2]]), torch.tensor([[1, 1, 0], [1, 1, 1]]).bool()),
-        (_table([[1, 2, 3, 4], [2, -1, 0, 300]]), torch.tensor([[0] * 4, [1, 1, 0, 0]]).bool()),
-        (_tenths(11, 3, 5), torch.tensor([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [1, 1, 1, 0, 0]]) > 0),
+        (
+            _table([[1, 2, 3, 4], [2, -1, 0, 300], [300, 299, 0, 5]]),
+            torch.tensor([[0] * 4, [1, 1, 0, 0], [1, 1, 1, 0]]).bool(),
+        ),
+        (_tenths(11, 3, 5), torch.tensor([[1, 1, 1, 1, 1], [0, 0, 0, 1, 0], [1, 1, 1, 0, 0]]) > 0),
+        (_table([[-300, -301, 5], [-1e12, -1e12, 0]]), torch.tensor([[1, 1, 0], [1, 1, 0]]).bool()),
     ),
     hidden=_weights_hidden,
     mistakes={
@@ -229,6 +262,33 @@ PADDING = Task(
         "short texts sum to less than 1. Put −∞ there before the softmax.": _late,
         "You mask after the softmax and divide by what is left. Where the padding has a huge score "
         "(or all is padding), what is left is 0, and 0/0 is NaN.": _late_shared,
+        "The padding still counts: where it has a huge score, the words of the text are left with "
+        "no weight, and NaN has become 0. It must have −∞ before the softmax, or before you look "
+        "for the largest score.": lambda scores, real: _late_shared(scores, real).nan_to_num(0.0),
+        "You give the padding the score 0 and divide by what is left. Where the words score far "
+        "below 0, what is left is 0, and 0/0 is NaN (so it is where all is padding). Only −∞ is "
+        "low enough.": _zero_shared,
+        "You give the padding the score 0 and replace NaN by 0. Where the words score far below 0, "
+        "the padding has taken all their weight. Only −∞ is low enough.": (
+            lambda scores, real: _zero_shared(scores, real).nan_to_num(0.0)
+        ),
+        "You take the exponentials yourself and replace NaN by 0: e³⁰⁰ is ∞ and e⁻³⁰⁰ is 0, so "
+        "such words get no weight. Put −∞ at the padding and let softmax take them.": (
+            lambda scores, real: _unshifted(scores, real).nan_to_num(0.0)
+        ),
+        "A text of padding only gets equal weights on its padding; it is to get zeros.": (
+            lambda scores, real: _hiding(-INF, empty=False)(scores, real).nan_to_num(
+                1 / scores.shape[1]
+            )
+        ),
+        "Your mask is a large negative number. Where the words score lower still, the padding gets "
+        "their weight. Only −∞ is low enough.": _hiding(-1e9),
+        "You take the exponentials yourself: e³⁰⁰ is ∞, and ∞/∞ is NaN (so is 0/0, where all is "
+        "padding). Put −∞ at the padding and let softmax take them.": _unshifted,
+        "You take the exponentials yourself and multiply them by the mask: e³⁰⁰ is ∞, and 0 · ∞ "
+        "is NaN. Put −∞ at the padding and let softmax take them.": _times_mask,
+        "You count the words of a text and give its first places the weight. Padding may stand "
+        "anywhere: use the mask itself.": _prefixes,
         "You have the mask the wrong way round: real is True where there *is* a word.": _hiding(
             -INF, turned=True
         ),
@@ -237,10 +297,12 @@ PADDING = Task(
         "The padding has the score 0, which the softmax turns into e⁰ = 1. Only −∞ becomes 0.": (
             _hiding(0.0, empty=False)
         ),
-        "A text of padding only gives NaN: all its scores are −∞, and 0/0 has no value. It is to "
-        "get zeros.": _hiding(-INF, empty=False),
-        "Your mask is a large negative number. A text of padding only then gets equal weights on "
-        "its padding; it is to get zeros.": _hiding(-1e9, empty=False),
+        "A text of padding only gives NaN: nothing is left in its row, and 0/0 has no value. It is "
+        "to get zeros.": _hiding(-INF, empty=False),
+        "Your mask is a large negative number. A text of padding only then gets equal weights "
+        "on its padding (it is to get zeros), and words below it get none.": _hiding(
+            -1e9, empty=False
+        ),
         "You do not use the mask at all: the padding gets weight.": lambda scores, real: (
             scores.softmax(-1)
         ),
@@ -285,7 +347,14 @@ def _map_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, 
         scores = 2 * torch.randn(rows, columns, generator=generator)
         fed = ["<s>", *(rng.choice(ours) for _ in range(rows - 1))]
         cases.append((scores.softmax(-1), fed, [*rng.sample(words, columns - 1), "</s>"]))
-    return cases
+    for _ in range(2):  # as many rows as columns, and once more; the same word twice
+        again = [*(rng.choice(words[:2]) for _ in range(3)), "</s>"]
+        scores = 2 * torch.randn(4, 4, generator=generator)
+        cases.append((scores.softmax(-1), ["<s>", *rng.sample(ours, 3)], again))
+    one, other = rng.sample(ours, 2)  # a target with the same word twice
+    scores = 2 * torch.randn(4, 3, generator=generator)
+    fed = ["<s>", one, other, one]
+    return [*cases, (scores.softmax(-1), fed, [*rng.sample(words, 2), "</s>"])]
 
 
 READ = Task(
@@ -301,6 +370,18 @@ READ = Task(
             _table([[0.6, 0.2, 0.1, 0.1], [0.1, 0.2, 0.6, 0.1], [0.2, 0.2, 0.2, 0.4]]),
             ["<s>", "drei", "hundert"],
             ["three", "and", "hundred", "</s>"],
+        ),
+        (
+            _table(
+                [
+                    [0.7, 0.1, 0.1, 0.1, 0.0],
+                    [0.2, 0.6, 0.1, 0.1, 0.0],
+                    [0.1, 0.1, 0.2, 0.6, 0.0],
+                    [0.0, 0.1, 0.1, 0.0, 0.8],
+                ]
+            ),
+            ["<s>", "zwei", "hundert", "zwei"],
+            ["two", "hundred", "and", "two", "</s>"],
         ),
     ),
     hidden=_map_hidden,
@@ -320,6 +401,15 @@ READ = Task(
         "You look for the largest weight of each column. A row is a destination, and shares its "
         "weight out over the columns: take the largest of each row.": _read_by(
             lambda fed: [*fed[1:], "</s>"], turned=True
+        ),
+        "You look a token up in fed to find the next one. A word may occur twice, and index finds "
+        "its first place only: go by the place.": lambda weights, fed, sources: [
+            ([*fed, "</s>"][fed.index(token) + 1], sources[j])
+            for token, j in zip(fed, weights.argmax(1).tolist(), strict=True)
+        ],
+        "You collect the pairs in a dict, which keeps one pair for each word. A word that is "
+        "produced twice has two rows: use a list.": lambda weights, fed, sources: list(
+            dict(_read_map(weights, fed, sources)).items()
         ),
         "Each pair is the wrong way round: first the token produced, then the source it looked "
         "at.": lambda weights, fed, sources: [
@@ -363,6 +453,8 @@ def _sharp_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor
     padded[..., -2:] = 0
     cases.append((padded / padded.sum(-1, keepdim=True),))
     cases[0] = (cases[0][0].double(),)
+    for shape in ((rng.randint(4, 6),), (4, 4, 4)):  # no axis in front; all axes alike
+        cases.append((torch.randn(*shape, generator=generator).softmax(-1),))
     return cases
 
 
@@ -372,6 +464,7 @@ SHARP = Task(
     visible=(
         (_table([[0.25, 0.25, 0.25, 0.25], [0.5, 0.5, 0, 0], [0, 0, 1, 0]]),),
         (torch.tensor([[[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]] * 2).double(),),
+        (_table([0.7, 0.1, 0.1, 0.1]),),
     ),
     hidden=_sharp_hidden,
     mistakes={

@@ -47,14 +47,39 @@ def _attend_late(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return weights @ v, weights
 
 
+def _attend_unshifted(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    parts = (q @ k.mT / q.shape[-1] ** 0.5).exp()
+    weights = parts / parts.sum(-1, keepdim=True)
+    return weights @ v, weights
+
+
+def _attend_one_top(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    parts = (scores - scores.max()).exp()
+    weights = parts / parts.sum(-1, keepdim=True)
+    return weights @ v, weights
+
+
+def _attend_axis_2(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    weights = scores.softmax(min(2, scores.ndim - 1))
+    return weights @ v, weights
+
+
 def _attend_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
     cases = []
-    for lead in ((), (rng.randint(2, 3),), (2, 3), (1,), (3,)):
+    for lead in ((), (2, 3, 2), (2, 3), (1,), (3,)):
         queries, keys = rng.sample(range(2, 9), 2)
         d_k, d_v = rng.sample(range(2, 12), 2)
         shapes = ((queries, d_k), (keys, d_k), (keys, d_v))
         cases.append(tuple(torch.randn(*lead, *s, generator=generator) for s in shapes))
     cases[-1] = tuple(each.double() for each in cases[-1])
+    for _ in range(2):  # all sizes alike, and once more: nothing is hidden, nothing is kept
+        cases.append(tuple(torch.randn(4, 4, 4, generator=generator) for _ in "qkv"))
+    loud = rng.randint(20, 40) * torch.randn(2, 3, 4, generator=generator)  # e to this overflows
+    cases.append((loud, loud.clone(), torch.randn(2, 3, 2, generator=generator)))
+    rows = _table([[500, 0], [-rng.randint(400, 600), 0]])  # the second far below the first
+    cases.append((rows, _table([[1, 0], [1.01, 1]]), torch.randn(2, 3, generator=generator)))
     return cases
 
 
@@ -66,9 +91,25 @@ ATTEND = Task(
     visible=(
         (_table([[1, 1, 1, 1]]), _table([[H] * 4, [0] * 4]), _table([[4, 0, 8], [0, 4, 8]])),
         (_tenths(1, 2, 3, 5), _tenths(2, 2, 4, 5), _tenths(3, 2, 4, 2)),
+        (_table([[20, 0, 0, 0]]), _table([[20, 0, 0, 0], [19.8, 0, 0, 0]]), _table([[1], [0]])),
+        # a batch and its heads
+        (_tenths(9, 1, 2, 2, 4), _tenths(10, 1, 2, 3, 4), _tenths(11, 1, 2, 3, 2)),
+        # scores (500, 0) and (−500, −501)
+        (
+            _table([[1, 0, 0, 0], [0, 1, 0, 0]]),
+            _table([[1000, -1000, 0, 0], [0, -1002, 0, 0]]),
+            _table([[1], [0]]),
+        ),
     ),
     hidden=_attend_hidden,
     mistakes={
+        "You subtract one largest score for all rows. Where a row lies far below it, all its "
+        "exponentials are 0, and 0/0 is NaN: each row has a largest score of its own, "
+        "amax(-1, keepdim=True).": _attend_one_top,
+        "Your softmax is over axis 2. Those are the keys where one axis stands in front; with a "
+        "batch and its heads they are axis 3. Count from the end: dim=-1.": _attend_axis_2,
+        "You take the exponentials yourself, and e²⁰⁰ overflows: subtract the largest score of "
+        "each row first, or let softmax do it.": _attend_unshifted,
         "You do not divide the scores: before the softmax they are divided by √d_k, the square "
         "root of the width of a query.": _attend_by(lambda q, k, v: 1),
         "You divide the scores by d_k itself. It is the square root of d_k.": _attend_by(
@@ -139,6 +180,11 @@ def _unshifted(scores: Tensor) -> Tensor:
     return parts / parts.sum(-1, keepdim=True)
 
 
+def _times_mask(scores: Tensor) -> Tensor:
+    parts = scores.exp() * ~_future(scores)
+    return parts / parts.sum(-1, keepdim=True)
+
+
 def _late_shared(scores: Tensor) -> Tensor:
     weights = _late(scores)
     return weights / weights.sum(-1, keepdim=True)
@@ -151,7 +197,9 @@ def _causal_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tenso
     loud, tilted = (torch.randn(2, 4, 4, generator=generator) for _ in range(2))
     loud[..., 0] -= 10.0 ** rng.randint(10, 14)  # below every finite mask constant in use
     tilted[..., -1] += rng.randint(150, 300)  # the last source drowns all others
-    return [(case,) for case in (*cases, loud, tilted)]
+    far = torch.tensor([[0.0, 9], [150, 151]]) - torch.tensor([[300.0], [0.0]])  # beyond ±80
+    alike = torch.randn(4, 4, 4, generator=generator)  # all axes alike
+    return [(case,) for case in (*cases, loud, tilted, far, alike)]
 
 
 CAUSAL = Task(
@@ -170,6 +218,10 @@ CAUSAL = Task(
         "You hide s ≤ t, as the notes print it: no token sees itself, and the first row, which may "
         "look at nothing, is NaN. Hide t > s: the strict upper triangle, torch.triu(…, "
         "1).": _filled(-INF, shift=-1),
+        "You hide s ≤ t, as the notes print it, and replace the NaN of the first row by 0: now its "
+        "token looks at nothing, and no token sees itself. Hide t > s: torch.triu(…, 1).": (
+            lambda scores: _filled(-INF, shift=-1)(scores).nan_to_num(0.0)
+        ),
         "You let every token see one position ahead: the diagonal above the main one must be "
         "hidden too (t > s).": _filled(-INF, shift=1),
         "You hide the past and keep the future. The rows are the destinations s, the columns the "
@@ -183,6 +235,12 @@ CAUSAL = Task(
         "You mask after the softmax and divide by what is left. On paper that is the same; here "
         "the hidden score was so large that what is left rounds to 0, and 0/0 is NaN. Mask before "
         "the softmax.": _late_shared,
+        "You take the exponentials yourself and multiply them by a mask: e³⁰⁰ is ∞, and 0 · ∞ is "
+        "NaN. Let softmax take them, after the mask.": _times_mask,
+        "You replace NaN by 0: such a row gives its weight to nobody. Find where the NaN comes "
+        "from; with −∞ before the softmax there is none.": lambda scores: _late_shared(
+            scores
+        ).nan_to_num(0.0),
         "You set the hidden scores to 0. The softmax turns a 0 into e⁰ = 1, which is not nothing. "
         "Only −∞ becomes 0.": _filled(0.0),
         "Your mask is a large negative number. Where a real score lies below it, a hidden position "
@@ -233,7 +291,11 @@ def _merged_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tenso
         cases.append((x, left @ right.T / d_model**0.5, d_k))
     x, W_QK, d_k = cases[-1]
     cases[-1] = (x.double(), W_QK.double(), d_k)
-    return cases
+    for _ in range(2):  # all sizes alike, and once more
+        drawn = (torch.randn(*shape, generator=generator) for shape in ((4, 4, 4), (4, 4)))
+        cases.append((*drawn, 4))  # type: ignore[arg-type]
+    loud = 9 * torch.randn(2, 3, 5, generator=generator)  # e to such scores overflows
+    return [*cases, (loud, torch.eye(5), 1)]
 
 
 L2 = 2 * math.log(2)  # with d_k = 4 the score is ln 2
@@ -264,8 +326,8 @@ MERGED = Task(
         "no shape shows it any more, so it comes as an argument.": _merged_by(
             lambda x, d_k: math.sqrt(x.shape[-1])
         ),
-        "Your columns sum to 1, not your rows: the softmax over the sources is the last axis "
-        "(dim=-1).": _merged_by(_root, axis=-2),
+        "Your columns sum to 1, not your rows. The softmax must go over the sources, the last axis "
+        "of x W_QK xᵀ (dim=-1), and nothing is turned after it.": _merged_by(_root, axis=-2),
     },
     forbidden=("scaled_dot_product_attention",),
 )
@@ -306,6 +368,9 @@ def _heads_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor
     heads = torch.randn(2, 1, rng.randint(3, 5), 2, generator=generator)
     cases.append((heads, torch.randn(2, 4, generator=generator)))  # a single head
     cases[1] = (cases[1][0].double(), cases[1][1].double())
+    for _ in range(2):  # all sizes alike, and once more
+        heads = torch.randn(3, 3, 3, 3, generator=generator)
+        cases.append((heads, torch.randn(9, 3, generator=generator)))
     return cases
 
 
@@ -393,6 +458,9 @@ def _words_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor
         cases.append((scores.softmax(-1), word_ids))
     cases.append((torch.full((2, 3, 3), 1 / 3), [0, 0, 0]))  # one word only
     cases[2] = (cases[2][0].double(), cases[2][1])
+    for _ in range(2):  # as many heads as tokens; the same shape and other words
+        scores = 2 * torch.randn(4, 4, 4, generator=generator)
+        cases.append((scores.softmax(-1), rng.choice([[0, 1, 1, 2], [0, 0, 0, 1], [0, 1, 2, 2]])))
     return cases
 
 
@@ -417,6 +485,12 @@ WORDS = Task(
         "You average both ways. A word in three pieces then receives a third of what it was given, "
         "and your rows sum to less than 1. Sum over the pieces that are attended to (the "
         "columns).": _merge_by("mean", "mean"),
+        "You average both ways and then divide each row by its sum. The rows sum to 1 again, but a "
+        "word in three pieces still counts a third. Sum over the pieces that are attended to (the "
+        "columns).": lambda weights, word_ids: (
+            _merge(weights, word_ids, "mean", "mean")
+            / _merge(weights, word_ids, "mean", "mean").sum(-1, keepdim=True)
+        ),
         "You sum both ways. A word in three pieces then gives out three times as much as it has, "
         "and its row sums to 3. Average over the pieces that attend (the rows).": _merge_by(
             "sum", "sum"

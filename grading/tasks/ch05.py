@@ -25,13 +25,17 @@ def _distributions(generator: Generator, *shape: int, sharpness: float = 2.0) ->
 # --- root_mean_square_norm ------------------------------------------------------------------------
 
 
-def _rms(x: Tensor, gamma: Tensor, eps: float) -> Tensor:
-    return F.rms_norm(x, (x.shape[-1],), gamma, eps)
+def _rms(x: Tensor, gamma: Tensor, eps: float = 1e-5) -> Tensor:
+    return F.rms_norm(x.double(), (x.shape[-1],), gamma.double(), eps).to(x)
 
 
-def _rms_by(size: Callable[[Tensor, float], Tensor]) -> Callable[[Tensor, Tensor, float], Tensor]:
+def _rms_by(size: Callable[[Tensor, float], Tensor]) -> Callable[..., Tensor]:
     """A wrong norm: x over some other size."""
-    return lambda x, gamma, eps: gamma * x / size(x, eps)
+    return lambda x, gamma, eps=1e-5: (gamma * x.double() / size(x.double(), eps)).to(x)
+
+
+def _layer_norm(x: Tensor, gamma: Tensor, eps: float) -> Tensor:
+    return F.layer_norm(x.double(), (x.shape[-1],), gamma.double(), None, eps).to(x)
 
 
 def _mean_square(x: Tensor) -> Tensor:
@@ -49,6 +53,12 @@ def _rms_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Any,
     cases[-1] = (x.double(), gamma.double(), eps)
     small = torch.cat([torch.zeros(1, 3), 0.2 * torch.randn(3, 3, generator=generator)])
     cases.append((small, torch.ones(3), 0.25))  # ε decides here
+    d = rng.randint(4, 6)  # all axes alike, twice
+    gamma = torch.randn(d, generator=generator)
+    cases += [(torch.randn(d, d, d, generator=generator), gamma, 0.1) for _ in range(2)]
+    cases.append((0.003 * torch.randn(2, d, generator=generator), gamma))  # ε as it stands
+    signs = torch.tensor(rng.sample([4.0, 4.0, -4.0, 4.0, -4.0], 5))
+    cases.append((signs.half(), torch.tensor([1.0, 2.0, -0.5, 4.0, 1.0]).half(), 0.0))
     return cases
 
 
@@ -59,11 +69,12 @@ RMS_NORM = Task(
         (torch.tensor([3.0, 4.0]), torch.ones(2), 0.0),
         (_seeded(1, 2, 4, 3), torch.tensor([1.0, 2.0, -0.5]), 0.1),
         (_seeded(2, 5, 2).double() + 1, torch.tensor([0.5, 3.0]).double(), 0.5),
+        (torch.tensor([[0.0, 0.0], [0.003, -0.004]]), torch.tensor([1.0, 2.0])),  # ε as it stands
     ),
     hidden=_rms_hidden,
     mistakes={
         "you subtract the mean, as LayerNorm does: this norm divides and subtracts nothing.": (
-            lambda x, gamma, eps: F.layer_norm(x, (x.shape[-1],), gamma, None, eps)
+            lambda x, gamma, eps=1e-5: _layer_norm(x, gamma, eps)
         ),
         "you subtract the mean before you square: that is the standard deviation, as in LayerNorm; "
         "here the features are squared as they are.": _rms_by(
@@ -91,13 +102,15 @@ RMS_NORM = Task(
             lambda x, eps: _mean_square(x) + eps
         ),
         "γ is missing: the result is stretched by gamma, feature by feature.": (
-            lambda x, gamma, eps: _rms(x, torch.ones_like(gamma), eps)
+            lambda x, gamma, eps=1e-5: _rms(x, torch.ones_like(gamma), eps)
         ),
         "you add γ: it multiplies, feature by feature.": (
-            lambda x, gamma, eps: _rms(x, torch.ones_like(gamma), eps) + gamma
+            lambda x, gamma, eps=1e-5: _rms(x, torch.ones_like(gamma), eps) + gamma
         ),
     },
     forbidden=("rms_norm", "RMSNorm", "layer_norm", "LayerNorm"),
+    tolerance=2e-3,  # half precision holds three digits
+    fresh=True,
 )
 
 
@@ -111,11 +124,11 @@ def _loss(logits: Tensor, ids: Tensor) -> Tensor:
 def _printed_loss(logits: Tensor, ids: Tensor) -> Tensor:
     """The sum of D binary cross-entropies at each position: what the lecture notes name."""
     p, right = logits[:, :-1].softmax(-1), F.one_hot(ids[:, 1:], logits.shape[-1]).to(logits)
-    return F.binary_cross_entropy(p, right, reduction="none").sum(-1).mean()
+    return -(right * p.log() + (1 - right) * (1 - p).log()).sum(-1).mean()
 
 
 def _sigmoid_loss(logits: Tensor, ids: Tensor) -> Tensor:
-    return -F.logsigmoid(logits[:, :-1]).gather(-1, ids[:, 1:, None]).mean()
+    return -logits[:, :-1].sigmoid().gather(-1, ids[:, 1:, None]).log().mean()
 
 
 def _loss_other_axis(logits: Tensor, ids: Tensor) -> Tensor:
@@ -130,6 +143,11 @@ def _loss_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Ten
         cases.append((logits, torch.randint(D, (B, T), generator=generator)))
     cases[-1] = (cases[-1][0].double(), cases[-1][1])
     cases.append((1000 * cases[0][0], cases[0][1]))  # exp of these is too large for a float
+    n = rng.randint(4, 6)
+    for shape in ((n, n, n), (n, n, n), (3, 2, 5)):  # all axes alike, twice; a single prediction
+        logits = 2 * torch.randn(*shape, generator=generator)
+        cases.append((logits, torch.randint(shape[-1], shape[:2], generator=generator)))
+    cases.append((torch.zeros(2, 3, 4).half(), torch.randint(4, (2, 3), generator=generator)))
     return cases
 
 
@@ -139,7 +157,8 @@ LOSS = Task(
     visible=(
         (torch.zeros(1, 3, 4), torch.tensor([[0, 3, 1]])),
         (_seeded(3, 2, 4, 5), torch.tensor([[0, 4, 2, 1], [3, 3, 0, 2]])),
-        (_seeded(4, 3, 3, 6), torch.tensor([[0, 1, 2], [5, 0, 4], [3, 3, 1]])),
+        (_seeded(4, 3, 3, 6).double(), torch.tensor([[0, 1, 2], [5, 0, 4], [3, 3, 1]])),
+        (200 * _seeded(5, 1, 3, 4), torch.tensor([[1, 3, 0]])),
     ),
     hidden=_loss_hidden,
     mistakes={
@@ -154,6 +173,12 @@ LOSS = Task(
         ),
         "you shift the wrong way round: row t + 1 is compared with token t; logits[:, :-1] goes "
         "with ids[:, 1:].": lambda logits, ids: F.cross_entropy(logits[:, 1:].mT, ids[:, :-1]),
+        "you take the softmax first and its logarithm afterwards: a probability that rounds to 0 "
+        "has the logarithm −∞; log_softmax, or the logit minus logsumexp, has no such trouble.": (
+            lambda logits, ids: (
+                -logits[:, :-1].softmax(-1).gather(-1, ids[:, 1:, None]).log().mean()
+            )
+        ),
         "the softmax runs over the positions: a distribution over the D tokens is needed at every "
         "position, the last axis.": _loss_other_axis,
         "this is in bits: use the natural logarithm for nats.": (
@@ -184,7 +209,7 @@ LOSS = Task(
 
 def _min_p(p: Tensor, share: float) -> Tensor:
     """Row by row, number by number."""
-    out = torch.zeros_like(p)
+    p, out = p.contiguous(), torch.zeros(p.shape, dtype=p.dtype)
     for row, new in zip(p.reshape(-1, p.shape[-1]), out.view(-1, p.shape[-1]), strict=True):
         bar = share * row.max()
         kept = [i for i, value in enumerate(row) if value >= bar]
@@ -237,7 +262,17 @@ def _min_p_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Te
         cases.append((p, rng.choice((0.02, 0.1, 0.3, 0.6))))
     cases[-1] = (cases[-1][0].double(), cases[-1][1])
     eighths = torch.tensor([[0.125, 0.5, 0.25, 0.125], [0.25, 0.25, 0.25, 0.25]])
-    return [*cases, (eighths, rng.choice((0.25, 0.5))), (eighths, 1.0)]
+    n = rng.randint(4, 6)
+    alike = [(_distributions(generator, n, n, n), rng.choice((0.1, 0.3))) for _ in range(2)]
+    rare = torch.tensor([[0.0, 0.001, 0.999], [0.5, 0.5, 0.0]])  # share 0 drops nothing
+    return [
+        *cases,
+        *alike,
+        (eighths, rng.choice((0.25, 0.5))),
+        (eighths.half(), 1.0),
+        (rare, 0.0),
+        (rare, rng.choice((0.002, 1))),
+    ]
 
 
 MIN_P = Task(
@@ -278,6 +313,7 @@ MIN_P = Task(
             lambda p, share: (p >= share * _best(p)).to(p)
         ),
     },
+    fresh=True,
 )
 
 
@@ -294,16 +330,18 @@ def _turned(z: Tensor, base: float, pairs: Tensor | None = None, sign: int = 1) 
     return torch.view_as_real(turned).flatten(1).to(z)
 
 
-def _rotary(x: Tensor, y: Tensor, W_Q: Tensor, W_K: Tensor, base: float) -> Tensor:
+def _rotary(x: Tensor, y: Tensor, W_Q: Tensor, W_K: Tensor, base: float = 10_000.0) -> Tensor:
     return _turned(x @ W_Q, base) @ _turned(y @ W_K, base).T
 
 
-def _rotary_printed(x: Tensor, y: Tensor, W_Q: Tensor, W_K: Tensor, base: float) -> Tensor:
+def _rotary_printed(
+    x: Tensor, y: Tensor, W_Q: Tensor, W_K: Tensor, base: float = 10_000.0
+) -> Tensor:
     return (_turned(x, base) @ W_Q) @ (_turned(y, base) @ W_K).T
 
 
 def _rotary_by(turn: Callable[[Tensor, float], Tensor]) -> Callable[..., Tensor]:
-    return lambda x, y, W_Q, W_K, base: turn(x @ W_Q, base) @ turn(y @ W_K, base).T
+    return lambda x, y, W_Q, W_K, base=10_000.0: turn(x @ W_Q, base) @ turn(y @ W_K, base).T
 
 
 def _halves(z: Tensor, base: float) -> Tensor:
@@ -318,15 +356,18 @@ def _half(z: Tensor) -> Tensor:
 
 def _rotary_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Any, ...]]:
     cases: list[tuple[Any, ...]] = []
-    for base in (10_000.0, 100.0, rng.uniform(5, 50), 2.0, 1000.0):
-        n, m = rng.sample(range(4, 12), 2)
-        d, d_k = rng.sample(range(4, 14, 2), 2)
+    n, d = rng.randint(4, 8), 2 * rng.randint(2, 4)
+    sizes = [(*rng.sample(range(4, 12), 2), *rng.sample(range(4, 14, 2), 2)) for _ in range(5)]
+    # all axes alike, twice; one pair; a single position; more positions
+    sizes += [(d, d, d, d), (d, d, d, d), (n, 3, 5, 2), (1, n, 3, 4), (40, 30, 3, 6)]
+    bases = [10_000.0, 100.0, rng.uniform(5, 50), 2.0, 1000.0, 50.0, 50.0, 3.0, 10, None]
+    for (n, m, d, d_k), base in zip(sizes, bases, strict=True):
         shapes = ((n, d), (m, d), (d, d_k), (d, d_k))
         x, y, W_Q, W_K = (
             torch.randn(*shape, generator=generator) / shape[-1] ** 0.5 for shape in shapes
         )
-        cases.append((x, y, W_Q, W_K, base))
-    cases[-1] = (*(each.double() for each in cases[-1][:-1]), cases[-1][-1])
+        cases.append((x, y, W_Q, W_K) if base is None else (x, y, W_Q, W_K, base))
+    cases[4] = (*(each.double() for each in cases[4][:-1]), cases[4][-1])
     return cases
 
 
@@ -351,17 +392,17 @@ ROTARY = Task(
             _rotary_printed
         ),
         "you turn only the queries: the keys are turned too, each by its own position.": (
-            lambda x, y, W_Q, W_K, base: _turned(x @ W_Q, base) @ (y @ W_K).T
+            lambda x, y, W_Q, W_K, base=10_000.0: _turned(x @ W_Q, base) @ (y @ W_K).T
         ),
         "you turn only the keys: the queries are turned too, each by its own position.": (
-            lambda x, y, W_Q, W_K, base: (x @ W_Q) @ _turned(y @ W_K, base).T
+            lambda x, y, W_Q, W_K, base=10_000.0: (x @ W_Q) @ _turned(y @ W_K, base).T
         ),
         "queries and keys are turned in opposite directions, so the score depends on i + j: turn "
-        "both the same way.": lambda x, y, W_Q, W_K, base: (
+        "both the same way.": lambda x, y, W_Q, W_K, base=10_000.0: (
             _turned(x @ W_Q, base) @ _turned(y @ W_K, base, sign=-1).T
         ),
         "nothing is turned: these are the scores without any positions.": (
-            lambda x, y, W_Q, W_K, base: (x @ W_Q) @ (y @ W_K).T
+            lambda x, y, W_Q, W_K, base=10_000.0: (x @ W_Q) @ (y @ W_K).T
         ),
         "your base is always 10,000: use the argument.": _rotary_by(
             lambda z, base: _turned(z, 10_000.0)
@@ -375,15 +416,17 @@ ROTARY = Task(
             _rotary_by(_halves)
         ),
         "you divide by √d_k: these scores are asked for as they are.": (
-            lambda x, y, W_Q, W_K, base: _rotary(x, y, W_Q, W_K, base) / W_Q.shape[1] ** 0.5
+            lambda x, y, W_Q, W_K, base=10_000.0: (
+                _rotary(x, y, W_Q, W_K, base) / W_Q.shape[1] ** 0.5
+            )
         ),
         "you use the angles of the model's width d: queries and keys have the width d_k.": (
-            lambda x, y, W_Q, W_K, base: _rotary(
+            lambda x, y, W_Q, W_K, base=10_000.0: _rotary(
                 x, y, W_Q, W_K, base ** (W_Q.shape[1] / W_Q.shape[0])
             )
         ),
         "rows and columns are exchanged: a row is a destination, so the shape is (n, m).": (
-            lambda x, y, W_Q, W_K, base: _rotary(x, y, W_Q, W_K, base).T
+            lambda x, y, W_Q, W_K, base=10_000.0: _rotary(x, y, W_Q, W_K, base).T
         ),
     },
     tolerance=1e-3,
@@ -459,7 +502,7 @@ def _refuse_trap(args: tuple[Any, ...], answer: Any) -> str | None:
 
 def _trap_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[int, int]]:
     larger = [(D, rng.randrange(D)) for D in rng.sample(range(5, 12), 3)]
-    return [(3, 0), (3, 1), (3, 2), (4, 3), *larger]
+    return [(3, 0), (3, 1), (3, 2), (4, rng.randrange(4)), (4, 3), *larger, larger[0]]
 
 
 TRAP = Task(

@@ -91,11 +91,10 @@ def _first_only(word: str, merges: Merges) -> list[str]:
 
 
 def _from_the_right(word: str, merges: Merges) -> list[str]:
-    tokens = list(word)
+    back = list(word[::-1])  # the word and its tokens, read backwards
     for left, right in merges:
-        back = _joined(tokens[::-1], (right, left))
-        tokens = [left + right if t == right + left and len(t) > 1 else t for t in back[::-1]]
-    return tokens
+        back = _joined(back, (right[::-1], left[::-1]))
+    return [token[::-1] for token in back[::-1]]
 
 
 def _by_text(word: str, merges: Merges) -> list[str]:
@@ -118,9 +117,9 @@ RUNS = ("cccccabac", [("c", "c"), ("cc", "c"), ("c", "a"), ("cc", "ca")])
 TAKEN = ("aaaccbccb", [("c", "b"), ("c", "c"), ("a", "cc"), ("a", "a"), ("c", "cb")])
 
 
-def _renamed(case: tuple[str, Merges], rng: random.Random) -> tuple[str, Merges]:
-    """The same case in other letters."""
-    table = str.maketrans("abc", "".join(rng.sample("abcdefghijklmnopqrstuvwxyz", 3)))
+def _renamed(case: tuple[str, Merges], rng: random.Random, to: str = "") -> tuple[str, Merges]:
+    """The same case in other letters, drawn if none are given."""
+    table = str.maketrans("abc", to or "".join(rng.sample("abcdefghijklmnopqrstuvwxyz", 3)))
     word, merges = case
     return word.translate(table), [(a.translate(table), b.translate(table)) for a, b in merges]
 
@@ -129,7 +128,12 @@ def _encode_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[s
     cases: list[tuple[str, Merges]] = [_renamed(RUNS, rng), _renamed(TAKEN, rng)]
     cases.append(("a" * rng.choice((5, 7, 9)), [("a", "a"), ("aa", "aa")]))
     cases.append((_word(rng, "xyz", 2, 4), []))
-    while len(cases) < 8:
+    cases.append((rng.choice(("aBAb", "BaAbab")), [("a", "b"), ("A", "b"), ("B", "a")]))
+    signs = rng.sample(".*+?$(|", 3)  # a pattern would take these for more than signs
+    cases.append(_renamed(RUNS, rng, "".join(signs)))
+    cases += [_renamed((word, TAKEN[1]), rng, "abc") for word in ("accbb", "ccb", "", "b")]
+    cases.append(("accbb", [("c", "c"), ("a", "cc"), ("b", "b")]))  # a word again, other merges
+    while len(cases) < 15:
         letters = rng.choice(("abc", "abcd", "aeinst"))
         merges = _learn([_word(rng, letters, 3, 7) for _ in range(30)], rng.randint(6, 25))
         word = _word(rng, letters, 6, 16)
@@ -203,6 +207,13 @@ def _refuse_word(args: tuple[Any, ...], answer: Any) -> str | None:
     return None
 
 
+# no word of five letters or fewer is cut differently by these
+SIX = (
+    [("a", "b"), ("ab", "b"), ("abb", "ab"), ("a", "abb")],
+    [("b", "a"), ("ba", "ba"), ("ba", "a"), ("baa", "ba")],
+)
+
+
 def _cut_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Merges]]:
     x, y = rng.sample("klmno", 2)  # two chains that can be cut alike, one merge after the other
     cases: list[tuple[Merges]] = [([("q", "r"), ("p", "q")],), ([(x, y), (y, x), (x + y, y + x)],)]
@@ -215,7 +226,9 @@ def _cut_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Merg
             continue
         if len(word) <= 5:
             cases.append((merges,))
-    return cases
+    cases += [(_renamed(("", merges), rng, "".join(rng.sample("klmno", 3)))[1],) for merges in SIX]
+    cases.append((_renamed(("", cases[0][0]), rng, "Aa.")[1],))
+    return [*cases, ([("a", "A"), ("A", "a")],), ([(".", "a"), ("a", ".")],)]
 
 
 CUT = Task(
@@ -304,6 +317,15 @@ def _repeating(names: Sequence[str], more: int) -> tuple[Words, dict[str, int]]:
     return words, {name: i for i, name in enumerate((f, g, e, d, c, b, a))}
 
 
+def _ages(*tokens: str) -> dict[str, int]:
+    return {token: i for i, token in enumerate(tokens)}
+
+
+def _right_decides(a: str, b: str, c: str, d: str) -> tuple[Words, dict[str, int]]:
+    """(a, b) and (a, c) are the most frequent; c, the older one, is seen last."""
+    return [([a, b], 2), ([d, a], 1), ([a, c], 2)], _ages(c, a, d, b)
+
+
 def _best_hidden(
     rng: random.Random, generator: Generator
 ) -> Sequence[tuple[Words, dict[str, int]]]:
@@ -330,6 +352,9 @@ def _best_hidden(
     cases.append(_crossing(a, b, c, d))
     cases.append(_repeating((a, b, c, d, e, f, g), rng.randint(2, 4)))
     cases.append(([([e, f], 1), ([e, g, h, a], 1)], {g: 0, h: 1, a: 2, f: 3, e: 4}))
+    cases += [_right_decides(a, b, c, d), _right_decides(a, b, d, c)]
+    cases.append(([([a], 9), ([], 9), ([b, c], 2), ([b, c], 2), ([d, e], 3)], _ages(e, d, c, b, a)))
+    cases.append(([([a, b], 10**6), ([b, a], 10**6 + 1)], _ages(a, b)))
     return cases
 
 
@@ -344,6 +369,7 @@ BEST = Task(
         ),
         _crossing("a", "b", "c", "d"),
         _repeating("abcdefg", 1),
+        _right_decides("n", "o", "w", "k"),
     ),
     hidden=_best_hidden,
     mistakes={
@@ -362,6 +388,8 @@ BEST = Task(
         ),
         "among equals you take the pair that was seen first: take the oldest left token, then the "
         "oldest right one.": _choose(lambda pair, age: 0),
+        "among equals you look at the left token only: if several pairs have the same left token, "
+        "the oldest right one decides.": _choose(lambda pair, age: age[pair[0]]),
         "among equals you go by the alphabet: what counts is the number in `age`.": _choose(
             lambda pair, age: pair
         ),
@@ -456,6 +484,10 @@ def _decode_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[I
     cases.append(([*"😀".encode()[: rng.randint(1, 3)], *_word(rng, "abc", 1, 4).encode()], []))
     cases.append((cases[0][0] * 2, cases[0][1]))
     cases.append(([], cases[1][1]))
+    text = "\ufeff\r\n " + rng.choice(TEXTS) + "\0\t\n "  # every sign counts, the unseen ones too
+    cases.append(_numbers(text, rng.randint(4, 12), rng))
+    cases.append((cases[0][0][::-1], cases[0][1]))
+    cases.append((list(rng.choice(("Ж", "€", "😀")).encode()[:-1]), []))  # ends within a sign
     return cases
 
 
@@ -491,20 +523,33 @@ def _bits(perplexity: float, tokens: int, text: str) -> float:
 
 
 def _bits_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[float, int, str]]:
-    return [
-        (round(rng.uniform(2, 200), 2), rng.randint(4, 40), text + _word(rng, "aéЖ北 ", 3, 30))
-        for text in rng.sample(TEXTS, 6)
-    ]
+    texts = [text + _word(rng, "aéЖ北 ", 3, 30) for text in rng.sample(TEXTS, 6)]
+    texts += ["e\u0301te\u0301 😀👩‍👩‍👧", "  film\r\n\n", texts[0][::-1], "a\0\ufeffb\t"]
+    drawn = [(round(rng.uniform(2, 200), 2), rng.randint(4, 40), text) for text in texts]
+    return [*drawn, (1.0, 7, "film"), (rng.randint(2, 9), 1, "a"), (10.0**6, 10**4, "é")]
 
 
 BITS = Task(
     name="bits_per_byte",
     reference=_bits,
-    visible=((4.0, 6, "strawberries"), (21.4, 8, "Où est le café?"), (53.7, 9, "Смотри: film!")),
+    visible=(
+        (4.0, 6, "strawberries"),
+        (21.4, 8, "Où est le café?"),
+        (53.7, 9, "Смотри: film!"),
+        (8.5, 5, "😀 e\u0301te\u0301 \r\n"),
+    ),
     hidden=_bits_hidden,
     mistakes={
         "you count characters: é is one character and two bytes, len(text.encode()) counts "
         "bytes.": lambda perplexity, tokens, text: math.log2(perplexity) * tokens / len(text),
+        "you count UTF-16: a text in UTF-8 has len(text.encode()) bytes.": (
+            lambda perplexity, tokens, text: (
+                math.log2(perplexity) * tokens / len(text.encode("utf-16"))
+            )
+        ),
+        "you leave the spaces or the line break at the end out: they are bytes of the text too.": (
+            lambda perplexity, tokens, text: _bits(perplexity, tokens, text.strip())
+        ),
         "this is in nats per byte: divide by ln 2 for bits.": (
             lambda perplexity, tokens, text: _bits(perplexity, tokens, text) * math.log(2)
         ),

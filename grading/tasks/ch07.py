@@ -51,7 +51,12 @@ def _saliencies_hidden(rng: random.Random, generator: Generator) -> Sequence[tup
     for lead in ((), (rng.randint(2, 4),), (2, rng.randint(3, 5)), (1,), (3,)):
         T, d = rng.sample(range(2, 12), 2)
         cases.append((torch.randn(*lead, T, d, generator=generator),))
-    return [*cases[:-1], (cases[-1][0].double(),)]
+    cases[-1] = (cases[-1][0].double(),)
+    n = rng.randint(3, 6)  # all axes alike, twice; a single word; a single feature
+    for shape in ((n, n, n), (n, n, n), (1, n), (n, 1)):
+        cases.append((torch.randn(*shape, generator=generator),))
+    rows = rng.sample([[3.0, -4.0], [0.0, 0.0], [-8.0, 6.0], [5.0, 12.0]], 4)
+    return [*cases, (torch.tensor(rows).half(),)]
 
 
 SALIENCIES = Task(
@@ -85,6 +90,7 @@ SALIENCIES = Task(
         ),
         "the order is G-avg, G-L1, G-L2.": _saliency(lambda G, r: (r[0], r[2], r[1])),
     },
+    fresh=True,
 )
 
 
@@ -121,6 +127,12 @@ def _by_pairs(way: Callable[[int, int, int, int, int], float]) -> Callable[[Tens
     return lambda x, y: float(way(*_pairs(x, y)))
 
 
+def _tiny_products(x: Tensor, y: Tensor) -> float:
+    _, _, n, tx, ty = _pairs(x, y)
+    products = ((x[:, None] - x) * (y[:, None] - y)).sign()
+    return float(products.sum() / 2) / math.sqrt((n - tx) * (n - ty))
+
+
 def _tie_agrees(x: Tensor, y: Tensor) -> float:
     same = [bool((x[i] > x[j]) == (y[i] > y[j])) for i in range(len(x)) for j in range(i)]
     return (2 * sum(same) - len(same)) / len(same)
@@ -136,7 +148,13 @@ def _tau_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tens
             x, y = torch.randn(2, n, generator=generator)
         if len(x.unique()) > 1 and len(y.unique()) > 1 and abs(_tau(x, y)) > 0.05:
             cases.append((x.double(), y.double()) if len(cases) == 2 else (x, y))
-    return cases
+    x, y = torch.randn(2, 7, generator=generator, dtype=torch.float64)
+    while not 0.1 < abs(_tau(x, y)) < 0.9:
+        x, y = torch.randn(2, rng.randint(6, 9), generator=generator, dtype=torch.float64)
+    # nearly tied, and tiny
+    cases += [(1 + 1e-9 * x, 1e-9 * y), (1e-30 * x.float(), 1e-30 * y.float()), (x, -x)]
+    steps = torch.tensor(rng.sample([0.0, 0.0, 1.0, 1.0, 2.0, 3.0], 6))
+    return [*cases, (x[: len(steps)].float(), steps), (steps, steps.square())]
 
 
 KENDALL = Task(
@@ -147,9 +165,10 @@ KENDALL = Task(
         (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 2.0])),
         (
             torch.tensor([0.5, 0.1, 0.1, 0.2, 0.1, 0.9]),
-            torch.tensor([0.3, 0.3, 0.2, 0.1, 0.1, 0.7]),
+            torch.tensor([0.3, 0.2, 0.2, 0.1, 0.1, 0.7]),
         ),
         (torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0]), torch.tensor([-1.0, 8.0, 1.0, 0.0, 2.0])),
+        (torch.tensor([3e-30, 1e-30, 2e-30]), torch.tensor([1e-30, 3e-30, 2e-30])),
     ),
     hidden=_tau_hidden,
     mistakes={
@@ -172,6 +191,11 @@ KENDALL = Task(
         "pair once.": _by_pairs(
             lambda c, d, n, tx, ty: 2 * (c - d) / math.sqrt((n - tx) * (n - ty))
         ),
+        "you leave a pair that is tied in both out of n_x and n_y: it counts in both.": _by_pairs(
+            lambda c, d, n, tx, ty: (c - d) / math.sqrt((c + d + tx) * (c + d + ty))
+        ),
+        "you multiply differences, and the product of two tiny ones rounds to 0, as if the pair "
+        "were tied: compare the signs.": _tiny_products,
         "this is Pearson's correlation of the scores: τ asks for the order of pairs only.": (
             _correlation
         ),
@@ -194,7 +218,8 @@ KENDALL = Task(
 def _jsd(p: Tensor, q: Tensor) -> Tensor:
     """By entropies: H(m) − (H(p) + H(q)) / 2."""
     H: Callable[[Tensor], Tensor] = torch.special.entr
-    return torch.sum(H((p + q) / 2) - (H(p) + H(q)) / 2, -1)
+    one, other = p.double(), q.double()
+    return torch.sum(H((one + other) / 2) - (H(one) + H(other)) / 2, -1).to(p)
 
 
 def _kl(p: Tensor, q: Tensor) -> Tensor:
@@ -214,10 +239,18 @@ def _jsd_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tens
         if len(cases) in (1, 3, 4):  # padding, and zeros of one of them
             q = torch.cat([q[..., :-2], torch.zeros_like(q[..., :2])], -1)
             p = torch.cat([p[..., :-1], torch.zeros_like(p[..., :1])], -1)
+            p = p.flip(-1) if len(cases) == 4 else p  # then no word is zero in both
             p, q = p / p.sum(-1, keepdim=True), q / q.sum(-1, keepdim=True)
         cases.append((p, q))
     cases[-1] = (cases[-1][0].double(), cases[-1][1].double())
-    return cases
+    n = rng.randint(3, 6)  # all axes alike, twice; equal rows; nothing in common; tiny weights
+    cases += [tuple((2 * torch.randn(2, n, n, n, generator=generator)).softmax(-1)) for _ in "ab"]
+    p = cases[0][0]
+    cases.append((p, p.clone()))
+    halves = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]).half()
+    cases.append((halves, halves[rng.sample([[1, 2, 0], [2, 0, 1]], 1)[0]]))
+    tiny = torch.tensor([1.0, 1e-30, 0.0]), torch.tensor([1e-30, 1.0, 0.0])
+    return [*cases, (tiny[0][None], tiny[1][None])]
 
 
 JSD = Task(
@@ -231,13 +264,17 @@ JSD = Task(
         ),
         (
             torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.8, 0.0, 0.2, 0.0]]).double(),
-            torch.tensor([[0.5, 0.25, 0.25, 0.0], [0.0, 0.4, 0.6, 0.0]]).double(),
+            torch.tensor([[0.5, 0.25, 0.25, 0.0], [0.0, 0.4, 0.5, 0.1]]).double(),
         ),
     ),
     hidden=_jsd_hidden,
     mistakes={
         "where a weight is 0 you get NaN: 0 · ln 0 counts as 0, so make the logarithm harmless "
         "there first.": _naive,
+        "where both weights are 0 you get NaN: the middle m is 0 as well, and 0/0 is NaN before "
+        "you multiply by 0; choose after the division.": lambda p, q: (
+            sum(torch.xlogy(one, 2 * one / (p + q)).sum(-1) for one in (p, q)) / 2
+        ),
         "this is the KL divergence from p to q: JSD compares each of them with their middle.": _kl,
         "you compare only p with the middle: the other half is q with the middle.": (
             lambda p, q: _kl(p, (p + q) / 2)
@@ -258,6 +295,7 @@ JSD = Task(
             (p - q).abs().sum(-1) / 2
         ),
     },
+    tolerance=5e-4,  # half precision holds three digits
 )
 
 
@@ -310,6 +348,23 @@ def _refuse_weights(args: tuple[Any, ...], answer: Any) -> str | None:
     return None
 
 
+def _ends(votes: Tensor, alpha: Tensor) -> Tensor:
+    """Weights on the words with the smallest and the largest vote, wherever alpha lies."""
+    i, j = votes.argmin(), votes.argmax()
+    share = (votes[j] - (alpha * votes).sum()) / (votes[j] - votes[i])
+    w = torch.zeros_like(alpha)
+    w[i], w[j] = share, 1 - share
+    return w
+
+
+# here the two ends hold most of alpha
+ENDS = (
+    torch.tensor([-2.0, -1.0, 0.5, 1.0, 2.0]),
+    torch.tensor([0.35, 0.05, 0.1, 0.05, 0.45]),
+    0.85,
+)
+
+
 def _weights_hidden(
     rng: random.Random, generator: Generator
 ) -> Sequence[tuple[Tensor, Tensor, float]]:
@@ -321,9 +376,10 @@ def _weights_hidden(
         longest = _distance(_farthest(votes, alpha), alpha)
         far = math.floor(100 * longest - 2) / 100
         uniform = torch.full((T,), 1 / T)
-        if far > max(0.6, _distance(uniform, alpha), _distance(alpha.flip(0), alpha)):
+        w = _ends(votes, alpha)
+        if far > max(0.6, *(_distance(other, alpha) for other in (uniform, alpha.flip(0), w))):
             cases.append((votes, alpha, far))
-    return cases
+    return [*cases, ENDS, (2 * ENDS[0].flip(0), ENDS[1].flip(0), 0.8)]
 
 
 OTHER = Task(
@@ -336,6 +392,7 @@ OTHER = Task(
             torch.tensor([0.15, 0.5, 0.05, 0.2, 0.1]),
             0.75,
         ),
+        ENDS,
     ),
     hidden=_weights_hidden,
     accepts=_refuse_weights,
@@ -371,7 +428,13 @@ def _rollout_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[
         T = rng.randint(5, 9)
         scores = 2 * torch.randn(L, H, T, T, generator=generator)
         cases.append((scores.softmax(-1),))
-    return [*cases[:-1], (cases[-1][0].double(),)]
+    cases[-1] = (cases[-1][0].double(),)
+    n = rng.randint(3, 5)  # all axes alike, twice; a single token; whole steps in half precision
+    for shape in ((n, n, n, n), (n, n, n, n), (2, 3, 1, 1)):
+        cases.append((torch.randn(*shape, generator=generator).softmax(-1),))
+    orders = [rng.sample(range(3), 3) for _ in range(4)]
+    steps = torch.eye(3)[torch.tensor(orders)].unflatten(0, (2, 2))
+    return [*cases, (steps.half(),)]
 
 
 def _maps(seed: int, *shape: int) -> Tensor:
@@ -418,6 +481,7 @@ ROLLOUT = Task(
             0.5 * _product(A.mean(1)) + 0.5 * torch.eye(A.shape[-1], dtype=A.dtype)
         ),
     },
+    fresh=True,
 )
 
 

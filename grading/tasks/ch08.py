@@ -31,13 +31,15 @@ def _share_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[in
     for _ in range(5):
         T, D = rng.randint(5, 14), rng.randint(3, 8)
         cases.append((T, D, rng.randint(2, 4)))
-    return [*cases, (6, rng.randint(2, 9), 1), (5, 4, 6), (rng.randint(3, 6), 3, 0)]
+    T, D = rng.randint(3, 6), rng.randint(3, 6)
+    cases += [(T, D, c) for c in (-1, 0, 1, T, T + 1)]  # T again and again, and every border
+    return [*cases, (1, 5, 1), (1, 5, 2), (2, 2, 2), (4, 4, 2), (60, rng.randint(2, 5), 20)]
 
 
 SHARE = Task(
     name="count_share",
     reference=_share,
-    visible=((2, 4, 1), (10, 15, 1), (10, 15, 3), (4, 3, 0)),
+    visible=((2, 4, 1), (10, 15, 1), (10, 15, 3), (4, 3, 0), (3, 2, 3), (3, 2, 4)),
     hidden=_share_hidden,
     mistakes={
         "you let all T places vary: the place itself holds my symbol for sure, only T − 1 others "
@@ -129,7 +131,10 @@ def _places_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[T
         wrong = bool((_places(ids, a, D) != _true_counts(ids, a, D)).any())
         if _clear(ids, a, D) and wrong == (len(cases) < 5):
             cases.append((ids, a, D))
-    return cases
+    # longer than ten; all axes alike, twice; more symbols than places; a single row of two
+    for N, T, D, a in ((2, 12, 3, 0.32), (5, 5, 5, 0.33), (5, 5, 5, 0.33), (1, 4, 20, 0.4)):
+        cases.append((torch.randint(D, (N, T), generator=generator), a, D))
+    return [*cases, (torch.tensor([[1, 1], [0, 2]]), 0.7, 3)]
 
 
 PLACES = Task(
@@ -185,7 +190,8 @@ def _smallest(T: int, most: int) -> float:
 def _smallest_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[int, int]]:
     lengths = rng.sample(range(5, 40), 5)
     drawn = [(T, rng.randint(2, T - 2)) for T in lengths]
-    return [*drawn, (rng.randint(6, 12), 1), (11, 10), (3, 2)]
+    T, most = rng.randint(6, 12), rng.randint(2, 5)
+    return [*drawn, (T, 1), (T, most), (T, T - 1), (11, 10), (3, 2), (2, 1), (2000, 1999)]
 
 
 SMALLEST = Task(
@@ -224,14 +230,15 @@ SMALLEST = Task(
 
 
 def _semantic(ids: Tensor, beta: float) -> Tensor:
-    """By counting: c places of my symbol share e^β against 1 for each of the others."""
+    """By counting: c places of my symbol against e^−β for each of the others."""
     rows = ids.reshape(-1, ids.shape[-1])
     out = torch.zeros(*rows.shape, ids.shape[-1])
     for row, new in zip(rows.tolist(), out, strict=True):
         for s, mine in enumerate(row):
             c = row.count(mine)
-            other = 1 / (c * math.exp(beta) + len(row) - c)
-            new[s] = torch.tensor([math.exp(beta) * other if t == mine else other for t in row])
+            mine_each = 1 / (c + (len(row) - c) * math.exp(-beta))
+            other = math.exp(-beta) * mine_each
+            new[s] = torch.tensor([mine_each if t == mine else other for t in row])
     return out.reshape(*ids.shape, ids.shape[-1])
 
 
@@ -255,7 +262,11 @@ def _semantic_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple
         ids = torch.randint(D, (*lead, T), generator=generator)
         cases.append((ids, round(rng.uniform(0.4, 2.5), 2)))
     ids = torch.randint(3, (2, 6), generator=generator)
-    return [*cases, (ids, 200.0), (ids, 0.0)]
+    n = rng.randint(4, 6)  # all axes alike, twice
+    alike = [(torch.randint(2, (n, n, n), generator=generator), 0.7) for _ in range(2)]
+    alone = torch.randint(9, (3, 1), generator=generator)
+    borders = [(ids, 200.0), (ids, 1000), (ids, 0.0), (ids, rng.randint(1, 3)), (alone, 1.5)]
+    return [*cases, *alike, *borders]
 
 
 SEMANTIC = Task(
@@ -264,7 +275,8 @@ SEMANTIC = Task(
     visible=(
         (torch.tensor([0, 0, 1]), math.log(2)),
         (torch.tensor([[3, 0, 2, 0, 2], [1, 1, 1, 1, 0]]), 1.5),
-        (torch.tensor([[0, 1, 0, 0]]), 200.0),
+        (torch.tensor([[0, 1, 0, 0]]), 1000.0),
+        (torch.tensor([[0, 1], [7, 7]]), 2),
     ),
     hidden=_semantic_hidden,
     mistakes={
@@ -352,7 +364,12 @@ def _asymmetry_hidden(
     cases.append((x, W_Q, W_Q.clone()))  # tied
     cases.append((x[:, :1].expand_as(x).clone(), W_Q, W_K))  # all tokens equal
     cases.append((x.double(), W_Q.double(), W_K.double()))
-    return cases
+    n = rng.randint(3, 6)  # all axes alike, twice; a single token
+    for sizes in ((n, n, n, n), (n, n, n, n), (3, 1, 4, 2)):
+        N, T, d, d_k = sizes
+        x = torch.randn(N, T, d, generator=generator)
+        cases.append((x, *torch.randn(2, d, d_k, generator=generator)))
+    return [*cases, (torch.eye(2)[None].half(), torch.eye(2).half(), TWO.half())]
 
 
 TWO = torch.tensor([[0.0, 1.0], [0.0, 0.0]])

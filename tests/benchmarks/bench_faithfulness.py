@@ -83,7 +83,7 @@ def main() -> None:
     total.append(("leave one out", seconds))
     works: dict[str, Callable[[], Any]] = {
         "τ with both": lambda: [
-            kendall(found.attention, other, data.mask, inner=True).interval()
+            kendall(found.attention, other, data.mask).interval()
             for other in (importance, left_out)
         ],
         "100 permutations": lambda: permutation_shift(

@@ -49,7 +49,9 @@ def test_training_shortened_the_typical_gradient_and_the_mean_hides_it() -> None
         assert 0.8 < typical[1] / before[1] < 1.2  # it is not that all gradients got shorter
         for k in (5, 10, 20, 40):
             assert 0 < typical[k] < 0.5 * before[k]
-    assert trained[:, 40].mean() > 3 * typical[40]
+    far = trained[:, 40]
+    assert far.mean() > 3 * typical[40]
+    assert far.topk(len(far) // 100).values.sum() > 0.3 * far.sum()  # a few stretches make it
 
 
 def test_reach_is_the_gradient_of_the_state() -> None:
@@ -87,14 +89,15 @@ def test_the_chapters_recall_task_is_the_recipes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 4])
-def test_a_good_start_helps_across_a_gap_with_and_without_gates(seed: int) -> None:
-    """From starts that the chapter does not use, and a shorter gap to be quick."""
-    names = ("SYMBOLS", "gap", "patient_lstm", "lively_elman", "cells", "keeps", "answer_loss")
+def test_a_start_on_the_ridge_crosses_the_gap_and_no_gate_is_needed(seed: int) -> None:
+    """From starts that the chapter does not use."""
+    names = ("SYMBOLS", "gap", "patient_lstm", "ridge_elman", "cells", "keeps", "answer_loss")
     keeps = definitions("02_rnn", *names, "accuracy").keeps
-    found = {name: keeps(name, 12, seed) for name in ("Elman", "Elman, gain 1.5", "LSTM", "GRU")}
-    assert found["GRU"] > 0.95
-    assert found["Elman, gain 1.5"] > found["Elman"] + 0.3
-    assert keeps("LSTM, gate open", 12, seed) > found["LSTM"] + 0.3
+    assert keeps("Elman, on the ridge", 15, seed) > 0.95
+    assert keeps("GRU", 30, seed) > 0.95
+    for control in ("Elman", "LSTM"):  # the same cells from the framework's start
+        assert keeps(control, 15, seed) < 0.5
+    assert keeps("LSTM, gate open", 15, seed) > 0.95
 
 
 def test_the_loop_that_waits_and_its_control_make_the_same_calls() -> None:

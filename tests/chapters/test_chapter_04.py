@@ -55,14 +55,54 @@ def test_the_first_place_keeps_its_share_with_another_word_on_it_and_sep_gets_an
         ids = encoder.encode(text)
         share = CHAPTER.kinds(encoder.trace(text))
         swapped = encoder.model.trace(torch.tensor([film, *ids[1:]])).attention
-        with_cls.append(share["[CLS]"].mean())
-        with_film.append(swapped[:, :, 1:-1, 0].mean())
+        with_cls.append(share["[CLS]"])
+        with_film.append(swapped[:, :, 1:-1, 0].mean(-1))
         sep.append(share["[SEP]"].mean() * len(ids))
-        rest.append(share["[SEP] in the rest"].mean() * (len(ids) - 1))
-    cls, other, sep_share, sep_rest = (
-        torch.stack(values).mean() for values in (with_cls, with_film, sep, rest)
-    )
-    assert cls > 0.3
-    assert abs(other / cls - 1) < 0.1
-    assert sep_share < 0.8, "below even of all"
-    assert 0.85 < sep_rest < 1.15, "and even of the rest"
+        rest.append(share["[SEP] in the rest"] * (len(ids) - 1))
+    cls, other, sep_rest = (torch.stack(values).mean(0) for values in (with_cls, with_film, rest))
+    assert cls.mean() > 0.3
+    assert abs(other.mean() / cls.mean() - 1) < 0.1
+    assert (other - cls).abs().max() < 0.2, "head by head"
+    assert torch.stack(sep).mean() < 0.8, "below even of all"
+    assert 0.85 < sep_rest.mean() < 1.2, "even of the rest, on average"
+    assert sep_rest.mean(1).min() < 0.85, "but not in every layer"
+    assert sep_rest.mean(1).max() > 1.15
+
+
+def test_two_heads_go_by_position_and_the_head_of_the_same_token_does_not():
+    encoder = minilm()
+    torch.manual_seed(0)
+    shares = []
+    for text in reviews("rotten_tomatoes").test.texts[40:80]:
+        ids = torch.tensor(encoder.encode(text))
+        mixed = torch.cat([ids[:1], ids[1:-1][torch.randperm(len(ids) - 2)], ids[-1:]])
+        maps = [encoder.model.trace(one).attention for one in (ids, mixed)]
+        here = torch.arange(1, len(ids) - 1)
+        heads = (0, 2, -1), (1, 8, 1), (1, 1, 1)
+        shares.append([[m[i, h, here, here + to].mean() for i, h, to in heads] for m in maps])
+    plain, shuffled = torch.tensor(shares).mean(0)
+    assert shuffled[0] > 0.99
+    assert abs(shuffled[1] - plain[1]) < 0.1
+    assert shuffled[1] > 0.5
+    assert shuffled[2] < 0.2
+
+
+def test_a_fresh_map_is_even_if_scores_hardly_differ_in_a_row_and_not_if_sigma_is_small():
+    torch.manual_seed(0)
+    e, w_q, w_k = torch.randn(6, 32), torch.randn(32, 8), torch.randn(32, 8)
+    far = []
+    for sigma, x in ((0.01, e), (0.01, 1000 * e), (0.01, 1000 * e[:1].expand(6, -1))):
+        _, weights = attention(sigma * x @ w_q, sigma * x @ w_k, x)
+        far.append((weights - 1 / 6).abs().max())
+    assert far[0] < 0.01
+    assert far[1] > 0.5, "long and different: sharp"
+    assert far[2] < 0.01, "long and equal: even"
+
+
+def test_without_positions_equal_tokens_stay_equal_unless_a_mask_tells_them_apart():
+    torch.manual_seed(0)
+    e = torch.randn(5, 16)
+    e[3] = e[2]
+    for mask, equal in ((None, True), (causal_mask(5), False)):
+        output, _ = attention(e, e, e, mask)
+        assert torch.allclose(output[2], output[3], atol=1e-6) == equal

@@ -1,7 +1,6 @@
-"""Brackets of chapter 07: the generator against a plain parser, and three models that are right."""
+"""Brackets of chapter 07: the generator against a plain parser, and what small models do."""
 
 import copy
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,18 +9,22 @@ from chapter_code import definitions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
-from torch import nn
 from torch.nn import functional as F
 
 KINDS, DEPTH, LENGTH = 2, 3, 12
 CHAPTER = definitions(
     "07_is_attention_explanation",
-    "dyck",
-    "with_depth",
-    "learned_from",
-    "closing_loss",
-    "learn_brackets",
-    "widths",
+    *(
+        "dyck",
+        "with_depth",
+        "Bracketeers",
+        "three",
+        "kinds_of",
+        "names",
+        "score_table",
+        "closing_loss",
+    ),
+    *("learn_brackets", "deciding", "bracket_facts"),
 )
 
 
@@ -76,69 +79,108 @@ def test_words_differ_with_the_seed_and_use_everything():
 
 
 def test_the_loss_counts_only_where_a_bracket_is_open():
-    logits = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+    logits = torch.randn(1, 2, 3, 2, generator=torch.Generator().manual_seed(0))
     targets = torch.tensor([[0, -1, 1], [-1, 1, -1]])
-    found = CHAPTER.closing_loss(lambda ids: logits, (None, targets))
-    counted = [F.log_softmax(logits[i, t], 0)[targets[i, t]] for i, t in ((0, 0), (0, 2), (1, 1))]
-    torch.testing.assert_close(found, -sum(counted) / 3)
+    found = CHAPTER.closing_loss(lambda ids: (logits.expand(3, -1, -1, -1), None), (None, targets))
+    counted = [
+        F.log_softmax(logits[0, i, t], 0)[targets[i, t]] for i, t in ((0, 0), (0, 2), (1, 1))
+    ]
+    torch.testing.assert_close(found, -sum(counted))  # 3 models
 
 
-# --- three models -----------------------------------------------------------------------------
+def test_the_deciding_bracket_is_the_last_that_is_open():
+    brackets, _, closes = CHAPTER.dyck(50, LENGTH, KINDS, DEPTH, seed=3)
+    positions = CHAPTER.deciding(brackets)
+    assert ((positions < 0) == (closes < 0)).all()
+    for row, places, goals in zip(brackets, positions, closes, strict=True):
+        for t in range(LENGTH):
+            if places[t] >= 0:
+                assert row[places[t]] == 2 * goals[t], "it opens the kind that closes next"
+                assert places[t] <= t
+
+
+def test_one_model_of_many_is_that_model_alone():
+    """They share nothing, and none sees what comes after a bracket."""
+    torch.manual_seed(0)
+    tables = torch.randn(3, 12, 12)
+    model = CHAPTER.Bracketeers(tables, torch.tensor([1.0, 0.0, 0.0]))
+    ids = CHAPTER.with_depth(*CHAPTER.dyck(4, LENGTH, KINDS, DEPTH)[:2], KINDS)
+    logits, A = model(ids)
+    torch.testing.assert_close(A.sum(-1), torch.ones(A.shape[:-1]))
+    assert (A.triu(1) == 0).all()
+    torch.testing.assert_close(model(ids[:, :7])[0], logits[:, :, :7])
+    x = model.W_E[1][ids]
+    x = x + A[1] @ (x @ model.W_V[1])
+    x = x + (x @ model.W_1[1]).relu() @ model.W_2[1]
+    torch.testing.assert_close(logits[1], x @ model.W_U[1])
+
+
+# --- the models -------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def models():
-    """The models of the chapter, trained as it trains them, once for all tests here."""
-    return {name: CHAPTER.learn_brackets(width) for name, width in CHAPTER.widths.items()}
+def model():
+    """All models of the chapter, trained as it trains them, once for all tests here."""
+    return CHAPTER.learn_brackets(CHAPTER.names)
 
 
 @pytest.fixture(scope="module")
-def unseen():
-    brackets, depths, closes = CHAPTER.dyck(1000, LENGTH, KINDS, DEPTH, seed=99)
-    return CHAPTER.with_depth(brackets, depths, KINDS), closes
+def which():
+    return {
+        kind: [i for i, n in enumerate(CHAPTER.names) if n == kind] for kind in CHAPTER.kinds_of
+    }
 
 
-@torch.no_grad()
-def right(model, unseen):
-    ids, closes = unseen
-    return (model(ids)[..., :KINDS].argmax(-1) == closes)[closes >= 0].float().mean().item()
+def distances(A, one, other):
+    """Mean JSD of every pair of models, one of each kind, by scipy."""
+    maps = A[:, :60].numpy()
+    return [
+        np.nanmean(jensenshannon(maps[i][:, 4:], maps[j][:, 4:], axis=-1) ** 2)
+        for i in one
+        for j in other
+        if i < j
+    ]
 
 
 @pytest.mark.claim(33)
 @pytest.mark.slow
-def test_models_of_equal_accuracy_look_at_different_brackets(models, unseen):
-    ids, _ = unseen
-    maps = {
-        name: np.stack([model.trace(row).attention[0, 0].numpy() for row in ids[:100]])
-        for name, model in models.items()
-    }
-    accuracies = {name: right(model, unseen) for name, model in models.items()}
-    assert min(accuracies.values()) > 0.99, accuracies
+def test_models_of_equal_accuracy_look_at_different_brackets(model, which):
+    """Free starts are the control: as far from each other as from uniform weights, and perfect."""
+    right, A, _ = CHAPTER.bracket_facts(model, LENGTH)
+    assert right[which["free"] + which["uniform"]].min() > 0.99
+    among = min(distances(A, which["free"], which["free"]))
+    assert among > 0.03
+    assert among > 0.5 * max(distances(A, which["free"], which["uniform"]))
     even = np.tril(np.ones((LENGTH, LENGTH))) / np.arange(1, LENGTH + 1)[:, None]
-    assert maps["uniform"] == pytest.approx(np.broadcast_to(even, (100, LENGTH, LENGTH)), abs=1e-6)
-    for one, other in combinations(maps, 2):
-        distance = jensenshannon(maps[one][:, 4:], maps[other][:, 4:], axis=-1) ** 2
-        assert np.nanmean(distance) > 0.05, f"{one} and {other}: the same answers, other maps"
+    assert A[which["uniform"][0], 0].numpy() == pytest.approx(even, abs=1e-6)
 
 
 @pytest.mark.slow
-def test_frozen_scores_stay_as_they_were_drawn(models):
-    for name, width in CHAPTER.widths.items():
-        layer = models[name].blocks[0].attention
-        for weight in (layer.W_Q, layer.W_K, layer.b_Q, layer.b_K):
-            assert weight.requires_grad == (name == "free")
-            if name != "free":
-                assert weight.detach().square().mean().sqrt().item() == pytest.approx(
-                    width, rel=0.25
-                ), "of the width that it was drawn with"
-        assert layer.W_V.requires_grad
+def test_random_scores_do_only_if_they_keep_the_balance(model, which):
+    """At the same width, in the mean of three starts; also on longer words than in training."""
+    for length, width in ((LENGTH, "2"), (48, "1"), (48, "2")):
+        right = CHAPTER.bracket_facts(model, length)[0]
+        balanced, others = (right[which[f"{kind} {width}"]] for kind in ("balanced", "random"))
+        assert balanced.mean() > others.mean() + 0.01, (length, width)
+        assert right[which["uniform"]].min() > others.max(), (length, width)
 
 
 @pytest.mark.slow
-def test_without_what_attention_brings_none_of_them_is_right(models, unseen):
+def test_frozen_tables_stay_as_they_were_drawn_bit_for_bit(model, which):
+    for kind, rows in which.items():
+        for i in rows:
+            assert torch.equal(model.fixed[i], CHAPTER.score_table(kind, i))
+    moved = (model.free * model.change).abs().amax((1, 2))
+    assert (moved[which["free"]] > 0.05).all()
+    assert moved[len(which["free"]) :].max() == 0
+    table = CHAPTER.score_table("balanced 2", which["balanced 2"][0])
+    assert torch.equal(table[:, 0::2], table[:, 1::2]), "opening and closing score alike"
+    assert table.std() > 1
+
+
+@pytest.mark.slow
+def test_without_what_attention_brings_none_of_them_is_right(model):
     """The control: the last bracket and its depth do not tell what closes next."""
-    for model in models.values():
-        blind = copy.deepcopy(model)
-        for weight in (blind.blocks[0].attention.W_V, blind.blocks[0].attention.b_V):
-            nn.init.zeros_(weight)
-        assert right(blind, unseen) < 0.9
+    blind = copy.deepcopy(model)
+    torch.nn.init.zeros_(blind.W_V)
+    assert CHAPTER.bracket_facts(blind, LENGTH)[0].max() < 0.9

@@ -26,7 +26,6 @@ DEFAULTS = {
     "gradient_times_input": {"mask": None},
     "importance": {"mask": None},
     "integrated_gradients": {"baseline": None, "steps": 50, "mask": None},
-    "kendall": {"inner": False},
     "leave_one_out": {"batch_size": 512, "progress": False},
     "permutation_shift": {"count": 100, "seed": 0, "progress": False},
     "permute": {"generator": None},

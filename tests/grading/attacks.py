@@ -20,8 +20,8 @@ LOST, UNSURE = "graded, no points", "no points"
 
 WRONG = "def attend(q, k, v):\n    return v, q"
 SOLVED = """
-def word_map(weights, words):
-    groups = [[t for t, w in enumerate(words) if w == word] for word in range(max(words) + 1)]
+def word_map(weights, word_ids):
+    groups = [[t for t, w in enumerate(word_ids) if w == word] for word in range(max(word_ids) + 1)]
     columns = torch.stack([weights[:, :, group].sum(-1) for group in groups], -1)
     return torch.stack([columns[:, group].mean(1) for group in groups], 1)
 """

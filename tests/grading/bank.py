@@ -4,7 +4,10 @@ Each `wrong_answers/NN_name.py` holds
 
 - `WRONG: dict[str, list[tuple[str, str]]]`: by task, at least five answers that students give,
   each the source text of the answer cell and a lower-case fragment of the message it must get;
-- `RIGHT: dict[str, list[str]]`: by task, two answers written differently from the solution.
+- `RIGHT: dict[str, list[str]]`: by task, at least two answers written differently from the
+  solution;
+- `EQUIVALENT: dict[str, dict[str, str]]`: by task, one-token changes of the solution that are right
+  all the same: the changed line, and the reason (see `mutants`).
 """
 
 import contextlib
@@ -33,6 +36,7 @@ class Bank:
 
     wrong: dict[str, list[tuple[str, str]]]
     right: dict[str, list[str]]
+    equivalent: dict[str, dict[str, str]]
 
 
 def banks() -> list[str]:
@@ -43,7 +47,7 @@ def banks() -> list[str]:
 def bank(name: str) -> Bank:
     """The bank of one exercise."""
     found = runpy.run_path(str(FOLDER / f"{name}.py"))
-    return Bank(found["WRONG"], found["RIGHT"])
+    return Bank(found["WRONG"], found["RIGHT"], found["EQUIVALENT"])
 
 
 def solutions() -> list[str]:

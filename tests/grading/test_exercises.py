@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,9 @@ def test_the_visible_cases_are_those_of_the_tasks(name: str) -> None:
         assert len(cases) == len(task.visible)
         for args, one in zip(task.visible, cases, strict=True):
             given = from_json(one["args"])
+            if isinstance(given, dict):  # by name
+                assert given.keys() <= signature(task.reference).parameters.keys()
+                given = tuple(given.values())
             assert difference(copied(args), given, 1e-5) is None
             if task.accepts is None:
                 right = copied(task.reference(*given))
@@ -266,7 +270,7 @@ def test_no_solution_is_in_the_exercise(name: str) -> None:
     hidden = json.loads((EXERCISE / name / "checks.json").read_text(encoding="utf-8"))
     assert set(hidden) == {"exercise", "tasks"}
     for task in hidden["tasks"].values():
-        assert set(task) <= {"tolerance", "free", "cases"}
+        assert set(task) <= {"tolerance", "free", "fresh", "forbidden", "cases"}
         assert all(set(case) <= {"args", "expected", "mistakes"} for case in task["cases"])
 
 

@@ -101,8 +101,10 @@ def test_the_hidden_file_holds_inputs_and_nothing_else() -> None:
     told = json.loads(hidden_file("x", "s"))
     assert list(told) == list(TASKS)
     assert from_json(told["even"][0]) == (3,)
-    for given, data in zip(hidden_inputs("x", "s")["double"], told["double"], strict=True):
-        assert torch.equal(from_json(data)[0], given[0])
+    inputs = [from_json(data) for data in told["double"]]
+    assert list(inputs[-1]) == ["x"], "the last one's arguments have names"
+    for given, data in zip(hidden_inputs("x", "s")["double"], inputs, strict=True):
+        assert torch.equal(data["x"] if isinstance(data, dict) else data[0], given[0])
     text = json.dumps(told)
     assert "You" not in text
     assert "expected" not in text
@@ -139,6 +141,7 @@ def test_right_answers_are_right() -> None:
         (lambda x: x[:, None], "has the shape"),
         (refuse, "it raised ValueError: this mistake cannot answer"),
         (lambda x: 2 * x.double(), "the dtype float64, expected float32"),
+        (lambda y: 2 * y, "keep their names"),
     ],
 )
 def test_wrong_answers_are_told_why(function: Any, told: str) -> None:

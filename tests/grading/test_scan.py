@@ -102,10 +102,47 @@ def test_a_task_that_builds_on_another_pays_for_it() -> None:
         f'def attend(q, k, v):\n    """As {FUSED} does."""\n    return q',
         f"def attend(q, k, v):\n    # {FUSED} would do it\n    return q",
         f"def attend(q, k, v):\n    my_{FUSED} = 1\n    return q",
+        f"def attend(q, k, v):\n    print('like {FUSED}')\n    return q",
+        f"def attend(q, k, v):\n    assert len(q), 'not as in {FUSED}'\n    return q",
+        f"def attend(q, k, v):\n    return {{'{FUSED}': q}}['{FUSED}']",
     ],
 )
 def test_talking_about_a_forbidden_name_is_allowed(cell: str) -> None:
     assert find(cell) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        f"def {FUSED}(q):\n    return q\ndef attend(q, k, v):\n    return {FUSED}(q)",
+        f"def attend(q, k, v):\n    {FUSED} = q + 1\n    return {FUSED}",
+        f"def attend({FUSED}, k, v):\n    return {FUSED}",
+        f"class {FUSED}:\n    pass\ndef attend(q, k, v):\n    return {FUSED}()",
+        f"class A:\n    def __init__(self, x):\n        self.{FUSED} = x\n"
+        f"    def __call__(self):\n        return self.{FUSED}\n"
+        "def attend(q, k, v):\n    return A(q)()",
+        f"class A:\n    def {FUSED}(self):\n        return 1\n    def run(self):\n"
+        f"        return self.{FUSED}()\ndef attend(q, k, v):\n    return A().run()",
+    ],
+)
+def test_a_name_that_the_student_has_bound_is_the_students_own(cell: str) -> None:
+    assert find(cell) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        f"{FUSED} = torch.nn.functional.{FUSED}\ndef attend(*a):\n    return {FUSED}(*a)",
+        f"class A:\n    def __init__(self):\n        self.{FUSED} = 1\n"
+        f"F = torch.nn.functional\ndef attend(*a):\n    return F.{FUSED}(*a)",
+        f"class A:\n    {FUSED} = torch.nn.functional.{FUSED}\n    def run(self, *a):\n"
+        f"        return self.{FUSED}(*a)\ndef attend(*a):\n    return A().run(*a)",
+        f"match torch.nn.functional:\n    case object({FUSED}=f):\n        pass\n"
+        "def attend(*a):\n    return f(*a)",
+    ],
+)
+def test_binding_a_forbidden_name_to_the_librarys_function_is_found(cell: str) -> None:
+    assert list(find(cell)[0]) == ["attend"]
 
 
 def test_an_answer_may_bear_the_name_of_the_librarys() -> None:

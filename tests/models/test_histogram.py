@@ -293,54 +293,6 @@ def test_both_stay_when_everything_is_set_free(minimum, lr, seed):
     assert 0 < moved < 0.1
 
 
-# --- who tells which places matter? -------------------------------------------------------------
-
-
-def in_order(scores, ids):
-    """Of the pairs (t with the symbol of s, u without), the share with more for t; with loops."""
-    points, pairs = 0.0, 0
-    for n, s in itertools.product(range(len(ids)), range(10)):
-        same = [t for t in range(10) if ids[n, t] == ids[n, s] and t != s]
-        for t, u in itertools.product(same, (ids[n] != ids[n, s]).nonzero().flatten()):
-            points += 0.5 + 0.5 * torch.sign(scores[n, s, t] - scores[n, s, u]).item()
-            pairs += 1
-    return points / pairs
-
-
-def witnesses(model, ids):
-    """Attention, size of gradient × input of p(right), and signed gradient × input of E[count]."""
-    x, labels = model.embed(ids).detach(), counts(ids)
-    size, signed = [], []
-    for row, truth in zip(x, labels, strict=True):
-
-        def p(row):
-            return model.readout(row[None], model.attend(row[None])[0])[0].softmax(
-                -1
-            )  # (s, classes)
-
-        jacobian = torch.autograd.functional.jacobian(p, row)  # (s, classes, t, d)
-        slopes = (jacobian * row).sum(-1)
-        size.append(slopes[torch.arange(10), truth].abs())
-        signed.append((slopes * torch.arange(11.0)[:, None]).sum(1))
-    return weights_of(model, ids), torch.stack(size), torch.stack(signed)
-
-
-@pytest.mark.claim(32)
-def test_attention_and_gradient_are_right_in_one_minimum_and_not_in_the_other():
-    ids = rows(25)
-    found = {}
-    for name in (*MINIMA, "free"):
-        scores = witnesses(pretrained.load(f"histogram-{name}"), ids)
-        found[name] = [in_order(score, ids) for score in scores]
-    assert found["semantic"][0] == 1
-    assert found["semantic"][1] > 0.97
-    assert found["positional"][0] == pytest.approx(0.5, abs=0.1)  # one map cannot know
-    assert 0.5 < found["positional"][1] < 0.85
-    assert min(found["semantic"][2], found["positional"][2]) > 0.98  # another question, found
-    assert found["free"][1] > 0.9
-    assert found["free"][2] < 0.5  # and here worse than chance
-
-
 # --- counting in few dimensions ---------------------------------------------------------------
 
 

@@ -537,6 +537,38 @@ def test_embedding_by_the_formula():
     assert_near(normed.embed(ids), standard * norm.weight + norm.bias)
 
 
+@pytest.mark.parametrize(
+    ("changes", "scale"),
+    [
+        ({"norm": "none"}, 64**-0.5),
+        ({"norm": "post"}, 64**-0.5),
+        ({"norm": "pre"}, 0.02),
+        ({"norm": "none", "tied": True}, 0.02),
+        ({"norm": "none", "positions": "sinusoidal"}, 1.0),
+        ({"norm": "none", "positions": "sinusoidal", "tied": True}, 0.02),
+    ],
+)
+def test_first_weights_are_as_large_as_said(changes, scale):
+    """Embeddings and learned positions by configuration, everything else by its width."""
+    torch.manual_seed(0)
+    model = Transformer(config_of(vocab_size=500, d_model=64, max_len=200, d_ff=100, **changes))
+    assert model.W_E.std().item() == pytest.approx(scale, rel=0.03)
+    if model.W_P is not None:
+        assert model.W_P.std().item() == pytest.approx(scale, rel=0.03)
+    if not model.config.tied:
+        assert model.W_U.std().item() == pytest.approx(64**-0.5, rel=0.03)
+    feed_forward = model.blocks[0].feed_forward
+    assert feed_forward.W_1.std().item() == pytest.approx(64**-0.5, rel=0.05)
+    assert feed_forward.W_2.std().item() == pytest.approx(100**-0.5, rel=0.05)
+    assert (feed_forward.b_1 is None) == (not model.config.bias)
+
+
+def test_every_norm_has_the_epsilon_of_the_configuration():
+    model = Transformer(config_of(norm="pre", embed_norm=True, d_ff=16, norm_eps=0.125))
+    norms = [part for part in model.modules() if isinstance(part, torch.nn.LayerNorm)]
+    assert [norm.eps for norm in norms] == [0.125] * 6
+
+
 # --- learning ---------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from attnlib.training import classification as training
 from attnlib.training.classification import MAX_LEN, accuracy, examples, vocabulary
 
 SHIPPED = {name: pretrained.card(name) for name in CLASSIFIERS}
+SHIPPED_RESULT = pretrained.card("guided")
 
 
 @pytest.fixture
@@ -90,6 +91,35 @@ def test_the_tasks_train_with_their_own_losses(few_reviews, tmp_path, monkeypatc
     monkeypatch.setitem(CLASSIFIERS, "rt-lstm", wrong)
     with pytest.raises(ValueError, match="task must be one of"):
         run("rt-lstm", tmp_path, "1")
+
+
+def test_guided_networks_are_trained_for_every_row_and_seed(few_reviews, tmp_path, monkeypatch):
+    """And they use the weights that they are given, in training and in the test."""
+    few, folder = few_reviews
+    for source, (base, seeds, count) in classification.GUIDED.items():
+        run(base, folder)
+        run(base + "-decoy", folder)
+        monkeypatch.setitem(classification.GUIDED, source, (base, min(seeds, 2), count))
+    used = []
+    real = classification.training.accuracy
+
+    def accuracy(model, data, weights=None):
+        used.append((model.attention_kind, weights))
+        return real(model, data, weights)
+
+    monkeypatch.setattr(classification.training, "accuracy", accuracy)
+    run("guided", folder, "1")
+    card = pretrained.card("guided")
+    shipped = SHIPPED_RESULT
+    assert card.keys() == shipped.keys()
+    assert card["command"] == "python -m attnlib.recipes guided"
+    for source, rows in card["accuracy"].items():
+        assert rows.keys() == shipped["accuracy"][source].keys()
+        assert {len(values) for values in rows.values()} == {2}
+    assert [kind for kind, _ in used[:8]] == ["given"] * 6 + ["additive"] * 2
+    data = examples(few["rotten_tomatoes"].test, vocabulary("rotten_tomatoes"))
+    found = training.classify_all(classifier("rt-lstm").model, data).attention
+    torch.testing.assert_close(used[2][1], found)
 
 
 def test_a_decoy_without_its_base_says_so(few_reviews, tmp_path):

@@ -91,6 +91,33 @@ def test_recipe_resumes_after_an_interrupt(few_reviews, monkeypatch, tmp_path):
     assert not (stopped / "zero-layer.state").exists()
 
 
+@pytest.mark.parametrize(("name", "scale"), [("positions-sinusoidal", 8), ("positions-rotary", 1)])
+def test_what_is_learned_is_the_embedding_over_its_scale(
+    name, scale, few_reviews, monkeypatch, tmp_path
+):
+    """Training starts from the W_E of the model, learns a fraction of it, and stores it whole."""
+    with_tokenizer(monkeypatch, tmp_path)
+    real, seen = language.fit, {}
+
+    def fit(model, *arguments, **settings):
+        seen["start"] = model.W_E.detach().clone()
+        history = real(model, *arguments, **settings)
+        learned = dict(model.named_parameters())
+        seen["learned"] = learned.get("parametrizations.W_E.original", learned.get("W_E")).detach()
+        return history
+
+    monkeypatch.setattr(language, "fit", fit)
+    main([name, "--steps", "2", "--folder", str(tmp_path)])
+    recipe = language.POSITIONS[name]
+    torch.manual_seed(language.SEED)
+    fresh = checkpoints.KINDS[recipe.kind](vocab_size=4096, **recipe.config)
+    torch.testing.assert_close(seen["start"], fresh.W_E.detach())
+    torch.testing.assert_close(
+        pretrained.load(name).W_E.detach(), (scale * seen["learned"]).half().float()
+    )
+    assert pretrained.card(name).get("embedding_scale", 1) == scale
+
+
 def test_recipe_of_the_tokenizer(few_reviews, monkeypatch, tmp_path):
     monkeypatch.setattr(language, "VOCABULARY", 300)
     monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)

@@ -14,7 +14,7 @@ from attnlib.data import REVIEW_SPLITS, reviews
 from attnlib.models.histogram import accuracy as share_of_places
 from attnlib.models.histogram import count_loss, map_facts
 from attnlib.pretrained import classifier
-from attnlib.recipes import classification, histogram, language
+from attnlib.recipes import circuits, classification, histogram, language
 from attnlib.recipes.__main__ import RECIPES
 from attnlib.recipes.classification import CLASSIFIERS
 from attnlib.training import classification as training
@@ -47,12 +47,13 @@ def settings_of(name, monkeypatch):
         bound.apply_defaults()
         raise FirstFit(bound.arguments)
 
-    for module in (language, histogram, training):
+    for module in (circuits, language, histogram, training):
         monkeypatch.setattr(module, "fit", fit)
     count = pretrained.card(name)["data"].get("texts", 0)
     rows = Examples(torch.zeros(count, 1), torch.ones(count, 1) > 0, torch.zeros(count))
     monkeypatch.setattr(training, "examples", lambda *_: rows)
-    monkeypatch.setattr(language, "token_stream", lambda *_: torch.zeros(999, dtype=torch.int64))
+    for module in (circuits, language):
+        monkeypatch.setattr(module, "token_stream", lambda *_: torch.zeros(999, dtype=torch.int64))
     monkeypatch.setattr(histogram, "WIDTHS", ())  # the grid is no part of the run on the card
     if name in CLASSIFIERS:  # a decoy or hidden words would need the real texts
         monkeypatch.setitem(CLASSIFIERS, name, replace(CLASSIFIERS[name], task="classify"))
@@ -61,14 +62,19 @@ def settings_of(name, monkeypatch):
     return stopped.value.args[0]
 
 
-@pytest.mark.parametrize("name", sorted({*RECIPES} - {"reviews-bpe", "recall"}))
+WITHOUT_FIT = {"reviews-bpe", "recall", "syntax", "guided"}
+# further seeds and controls of chapter 09, whose recipes stand and whose training takes hours
+NOT_STORED = circuits.RUNS.keys() - {"attention-2"}
+
+
+@pytest.mark.parametrize("name", sorted({*RECIPES} - WITHOUT_FIT - NOT_STORED))
 def test_a_card_tells_the_settings_of_its_recipe(name, monkeypatch):
     card, run = pretrained.card(name), settings_of(name, monkeypatch)
     names = ("lr", "warmup", "schedule", "clip", "weight_decay")
     assert card["optimizer"] == {"name": "AdamW"} | {key: run[key] for key in names}
     assert (card["steps"], card["seed"]) == (run["steps"], run["seed"])
     assert card["parameters"] == sum(p.numel() for p in run["model"].parameters())
-    assert card["kind"] == type(run["model"]).__name__
+    assert card["kind"] in [kind.__name__ for kind in type(run["model"]).__mro__]
 
 
 @pytest.mark.parametrize("name", pretrained.names())
@@ -78,9 +84,9 @@ def test_every_card_tells_how_to_make_it_again(name):
 
 
 def test_every_recipe_has_its_checkpoint():
-    assert sorted(RECIPES) == pretrained.names()
+    assert sorted({*RECIPES} - NOT_STORED) == pretrained.names()
     assert (
-        TRAINED.keys() | CLASSIFIERS.keys() | {*HISTOGRAMS, "reviews-bpe", "recall"}
+        TRAINED.keys() | CLASSIFIERS.keys() | circuits.RUNS.keys() | {*HISTOGRAMS} | WITHOUT_FIT
         == RECIPES.keys()
     )
 

@@ -503,6 +503,56 @@ def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(page: Any, lab: Any
     assert page.asked == []
 
 
+TYPED_CELL = """
+import torch
+from attnlib.trace import Trace
+from attnlib.widgets import TextView
+
+def trace(text):
+    words = text.split()
+    size = (2, 3, len(words), len(words))
+    weights = torch.randn(size, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    return Trace(tuple(words), weights)
+
+TextView(trace, "one two three", max_tokens=6)
+"""
+
+
+def test_what_is_typed_in_jupyterlab_moves_every_map(page: Any, lab: Any) -> None:
+    address, folder = lab
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    cell = nbformat.v4.new_code_cell(TYPED_CELL)
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata=kernel)
+    nbformat.write(notebook, folder / "typed.ipynb")
+    view = run_in_lab(page, address, "typed.ipynb")
+    sliders, canvas, _ = parts(view)
+    sliders.nth(1).press("ArrowRight")
+    box, told = page.locator(".widget-text input"), page.locator("[role=status]")
+    before = canvas.evaluate(PIXELS)
+
+    def kind(text: str, size: int) -> None:
+        """Type, and wait until the view's description tells so many tokens."""
+        box.fill(text)
+        box.press("Enter")
+        page.wait_for_selector(f"canvas[aria-label*='{size} destinations']", timeout=20_000)
+
+    kind("and now four words", 4)
+    assert page.locator(".attn-stage > canvas").count() == 1, "the old view is gone"
+    assert canvas.evaluate(PIXELS) != before
+    assert sliders.nth(1).input_value() == "1"
+    assert box.evaluate("node => node === document.activeElement"), "typing goes on in the box"
+    check_sliders_move_pixels(view)
+    pixels = canvas.evaluate(PIXELS)
+    for text, sentence in (("", "The box is empty"), ("one " * 7, "more than 6 tokens")):
+        box.fill(text)
+        box.press("Enter")
+        told.filter(has_text=sentence).wait_for(timeout=20_000)
+        assert canvas.evaluate(PIXELS) == pixels
+    kind("two words", 2)
+    assert page.errors == []
+    assert page.asked == []
+
+
 @pytest.mark.claim(48)
 def test_chapter_04_in_jupyterlab_moves_through_layers_and_heads(page: Any, lab: Any) -> None:
     address, folder = lab

@@ -19,7 +19,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from attnlib.plots import PALETTE, SIGNED, visible
 from attnlib.trace import Trace
-from attnlib.widgets import AttentionView, Frames, explore
+from attnlib.widgets import AttentionView, Frames, TextView, explore
 from attnlib.widgets.maps import prepare
 from attnlib.widgets.payload import EXACT_LIMIT, pack, quantise
 from attnlib.widgets.pictures import DARK, DARK_SIGNED, SMALL
@@ -578,3 +578,81 @@ def test_frames_with_two_sliders() -> None:
 def test_bad_frames_are_named(frames: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Frames(frames, **({"name": "n"} | options))
+
+
+# ---------------------------------------------------------------- a box to type into
+def letters(text: str) -> Trace:
+    """A trace with one token per word; it refuses one word."""
+    if "boom" in text:
+        raise ValueError("No boom here.")
+    words = text.split()
+    return Trace(
+        tuple(words), maps(2, 3, len(words), len(words)), word_ids=tuple(range(len(words)))
+    )
+
+
+def test_typing_shows_other_maps_and_keeps_sliders_and_switches() -> None:
+    box = TextView(letters, "one two", start={"head": 2}, title="typed")
+    messages: list[set[str]] = []
+    box.view.send_state = lambda key=None: messages.append(set(key))  # type: ignore[method-assign]
+    box.view.index, box.view.unit, box.view.mode = (1, 1), "words", "links"
+    messages.clear()
+    box.text.value = "now three words"
+    assert box.trace.tokens == ("now", "three", "words")
+    assert box.view.weights == pytest.approx(box.trace.attention[1, 1].numpy())
+    assert (box.view.index, box.view.unit, box.view.mode) == ((1, 1), "words", "links")
+    assert "typed, layer 1, head 1: 3 destinations" in box.view.describe()
+    assert box.view._spec["units"][0]["queries"] == [["now", "three", "words"]]
+    assert all({"_spec", "_blob"} <= keys for keys in messages), "words and maps go together"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "The box is empty"),
+        ("  ", "The box is empty"),
+        ("boom", "No boom here."),
+        ("w " * 5, "more than 4 tokens"),
+    ],
+)
+def test_a_text_that_cannot_be_shown_is_told_and_loses_nothing(text: str, told: str) -> None:
+    box = TextView(letters, "one two", max_tokens=4)
+    blob = box.view._blob
+    box.text.value = text
+    assert told in box._told.value
+    assert "still those of the text before" in box._told.value
+    assert (box.trace.tokens, box.view._blob) == (("one", "two"), blob)
+    box.text.value = "w " * 4
+    assert "still" not in box._told.value
+    assert len(box.trace.tokens) == 4
+    with pytest.raises(ValueError, match=told):
+        TextView(letters, text, max_tokens=4)
+
+
+def test_a_box_on_a_page_without_a_kernel_says_what_it_would_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    box = TextView(letters, "one <b>")
+    data, metadata = box._repr_mimebundle_()
+    assert data[WIDGET]["model_id"] == box.model_id
+    assert metadata["image/png"]["alt"] == box.view.describe()
+    monkeypatch.setenv("ATTNLIB_STATIC", "1")
+    data, _ = box._repr_mimebundle_()
+    assert WIDGET not in data
+    sentence, _, rest = data["text/html"].partition("</p>")
+    assert "With a running kernel" in sentence
+    assert "“one &lt;b&gt;”" in sentence
+    assert rest.strip() == box.view.snippet()
+
+
+def test_a_view_is_replaced_by_one_of_the_same_axes_only() -> None:
+    first = view(word_ids=range(5))
+    with pytest.raises(ValueError, match="needs a view with the axes of"):
+        first.show(AttentionView(maps(2, 4, 5, 5), TOKENS))
+    first.unit = "words"
+    with pytest.raises(ValueError, match="has no 'words'"):
+        first.show(view())
+    large = AttentionView(maps(2, 3, 200, 200), [f"w{i}" for i in range(200)])
+    first.unit = "tokens"
+    first.show(large)
+    assert first._shown == large._shown != b""

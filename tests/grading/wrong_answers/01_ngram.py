@@ -8,6 +8,25 @@ WRONG: dict[str, list[tuple[str, str]]] = {
     "add_k": [
         (
             """
+def add_k(c, k):
+    return (c + k) / (c.sum(-1, keepdim=True) + k * c.shape[-1])
+""",
+            "keep their names",
+        ),
+        (
+            """
+kept = {}
+
+
+def add_k(counts, k):
+    if counts.shape not in kept:
+        kept[counts.shape] = (counts + k) / (counts + k).sum(-1, keepdim=True)
+    return kept[counts.shape]
+""",
+            "differ",
+        ),
+        (
+            """
 def add_k(counts, k):
     smoothed = counts + k
     return smoothed / smoothed.sum(0)
@@ -90,6 +109,51 @@ def add_k(counts, k):
         ),
     ],
     "witten_bell": [
+        (
+            """
+def witten_bell(counts, shorter):
+    kinds, total = (counts > 0).sum(-1, keepdim=True), counts.sum(-1, keepdim=True)
+    return (counts + kinds * shorter) / (total + kinds).clamp_min(1)
+""",
+            "never occurred gets zeros",
+        ),
+        (
+            """
+def witten_bell(counts, shorter):
+    kinds, total = (counts > 0).sum(-1, keepdim=True), counts.sum(-1, keepdim=True)
+    mixed = (counts + kinds * shorter) / (total + kinds)
+    return torch.where(total > 0, mixed, 1 / counts.shape[-1])
+""",
+            "gets the uniform distribution",
+        ),
+        (
+            """
+def witten_bell(counts, shorter):
+    total = counts.sum(-1, keepdim=True)
+    return torch.where(total > 0, counts / total, shorter).to(shorter.dtype)
+""",
+            "only where the context never occurred",
+        ),
+        (
+            """
+def witten_bell(counts, shorter):
+    total = counts.sum(-1, keepdim=True)
+    return torch.where(counts > 0, counts / total, shorter).to(shorter.dtype)
+""",
+            "your rows sum to more than 1",
+        ),
+        (
+            """
+def witten_bell(counts, shorter):
+    kinds, total = (counts > 0).sum(1, keepdim=True), counts.sum(1, keepdim=True)
+    mixed = ((counts + kinds * shorter) / (total + kinds)).to(shorter.dtype)
+    unseen = (total[:, 0] == 0).nonzero()
+    if len(unseen):
+        mixed[unseen[0, 0]] = shorter  # only the first
+    return mixed
+""",
+            "nan",
+        ),
         (
             """
 def witten_bell(counts, shorter):
@@ -187,6 +251,38 @@ def witten_bell(counts, shorter):
         ),
     ],
     "bits_per_byte": [
+        (
+            """
+def bits_per_byte(log_p, text):
+    return -log_p.log2().sum().item() / len(text.encode())
+""",
+            "and that is nan",
+        ),
+        (
+            """
+def bits_per_byte(log_p, text):
+    size = sum(1 if ord(letter) < 128 else 2 if ord(letter) < 2048 else 3 for letter in text)
+    return -log_p.sum().item() / math.log(2) / size
+""",
+            "the answer is",
+        ),
+        (
+            """
+import unicodedata
+
+
+def bits_per_byte(log_p, text):
+    return -log_p.sum().item() / math.log(2) / len(unicodedata.normalize("NFC", text).encode())
+""",
+            "the answer is",
+        ),
+        (
+            """
+def bits_per_byte(log_p, text):
+    return -log_p.sum().item() / math.log(2) / len(text.strip().encode())
+""",
+            "you strip the text",
+        ),
         (
             """
 def bits_per_byte(log_p, text):
@@ -395,6 +491,13 @@ def windows(e, before, n):
         (
             """
 def next_token_loss(logits, ids):
+    return -logits[:, :-1].gather(-1, ids[:, 1:, None]).mean().item()
+""",
+            "the softmax is missing",
+        ),
+        (
+            """
+def next_token_loss(logits, ids):
     log_p = logits.log_softmax(-1)
     return -log_p.gather(-1, ids[..., None]).mean().item()
 """,
@@ -523,6 +626,26 @@ RIGHT: dict[str, list[str]] = {
     "add_k": [
         """
 def add_k(counts, k):
+    table = counts.numpy().astype("float64") + k  # in numpy, in double precision
+    share = table / table.sum(axis=1, keepdims=True)
+    return torch.from_numpy(share).float()
+""",
+        """
+class Smoothed:
+    # Remembers the constant, and is called like a function.
+
+    def __call__(self, counts, k):
+        rows = []
+        for row in counts:
+            total = row.sum().item() + k * row.numel()
+            rows.append(torch.tensor([(n.item() + k) / total for n in row]))
+        return torch.stack(rows)
+
+
+add_k = Smoothed()
+""",
+        """
+def add_k(counts, k):
     rows = []
     for row in counts:
         rows.append((row + k) / (row + k).sum())
@@ -539,6 +662,23 @@ def add_k(counts, k):
 """,
     ],
     "witten_bell": [
+        """
+def witten_bell(counts, shorter):
+    answer = np.empty(tuple(counts.shape))
+    p = shorter.numpy().astype(float)
+    for c, row in enumerate(counts.numpy()):
+        kinds, total = np.count_nonzero(row), row.sum()
+        answer[c] = p if total == 0 else (row + kinds * p) / (total + kinds)
+    return torch.tensor(answer, dtype=shorter.dtype)
+""",
+        """
+def witten_bell(counts, shorter):
+    n = counts.double()
+    lam = n.sum(1) / (n.sum(1) + n.sign().sum(1)).clamp(min=1)  # how far the counts are trusted
+    own = n / n.sum(1, keepdim=True).clamp(min=1)
+    mixed = torch.einsum("c,cd->cd", lam, own) + torch.einsum("c,d->cd", 1 - lam, shorter.double())
+    return mixed.to(shorter.dtype)
+""",
         """
 def witten_bell(counts, shorter):
     rows = []
@@ -559,6 +699,21 @@ def witten_bell(counts, shorter):
 """,
     ],
     "bits_per_byte": [
+        """
+def bits_per_byte(log_p, text):
+    grad = 0.0  # a name like any other
+    for one in log_p.tolist():
+        grad -= one
+    return grad / math.log(2) / len(bytes(text, "utf-8"))
+""",
+        """
+from functools import reduce
+
+
+def bits_per_byte(log_p, text):
+    surprise = lambda total, one: total - np.log2(np.e) * float(one)
+    return float(reduce(surprise, log_p.double(), 0.0) / len(bytearray(text.encode("utf8"))))
+""",
         """
 import math
 
@@ -581,6 +736,25 @@ def bits_per_byte(log_p, text):
         """
 def windows(e, before, n):
     B, T, d = e.shape
+    longer = torch.cat([before.repeat(B, n - 2, 1), e], 1)
+    every = longer.unfold(1, n - 1, 1)  # (B, T, d, n - 1), oldest first
+    return every.flip(-1).transpose(2, 3).reshape(B, T, (n - 1) * d)
+""",
+        """
+def windows(e, before, n):
+    texts = []
+    for text in e:
+        queue = [before] * (n - 1)
+        rows = []
+        for vector in text:
+            queue = [vector, *queue[:-1]]
+            rows.append(torch.hstack(queue))
+        texts.append(torch.vstack(rows))
+    return torch.stack(texts)
+""",
+        """
+def windows(e, before, n):
+    B, T, d = e.shape
     out = e.new_empty(B, T, n - 1, d)
     for t in range(T):
         for back in range(n - 1):
@@ -597,6 +771,29 @@ def windows(e, before, n):
     ],
     "next_token_loss": [
         """
+def cross_entropy(row, wanted):
+    # My own, for one row.
+    top = row.max()
+    return (row - top).exp().sum().log() + top - row[wanted]
+
+
+def next_token_loss(logits, ids):
+    losses = [
+        cross_entropy(logits[b, t].double(), ids[b, t + 1])
+        for b in range(ids.shape[0])
+        for t in range(ids.shape[1] - 1)
+    ]
+    return float(sum(losses) / len(losses))
+""",
+        """
+def next_token_loss(logits, ids):
+    scores = logits.numpy()[:, :-1].astype(np.float64)
+    scores = scores - scores.max(-1, keepdims=True)
+    normal = np.log(np.exp(scores).sum(-1))
+    picked = np.take_along_axis(scores, ids.numpy()[:, 1:, None], -1)[..., 0]
+    return (normal - picked).mean().item()
+""",
+        """
 def next_token_loss(logits, ids):
     flat = logits[:, :-1].reshape(-1, logits.shape[-1])
     return float(torch.nn.functional.cross_entropy(flat, ids[:, 1:].reshape(-1)))
@@ -611,4 +808,30 @@ def next_token_loss(logits, ids):
     return total / count
 """,
     ],
+}
+
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "add_k": {
+        "return (counts + k) / (counts.sum(1, keepdim=True) + k * counts.shape[-1])": (
+            "axis 1 is the last of two"
+        ),
+        "return (counts + k) / (counts.sum(-1, keepdim=True) + k * counts.shape[1])": (
+            "axis 1 is the last of two"
+        ),
+    },
+    "witten_bell": {
+        "kinds = (counts > 0).sum(1, keepdim=True)": "axis 1 is the last of two",
+        "total = counts.sum(1, keepdim=True)": "axis 1 is the last of two",
+        "return torch.where(kinds > 0, mixed, shorter)": (
+            "a context has kinds if and only if it occurred"
+        ),
+        "return torch.where(mixed > 0, mixed, shorter)": (
+            "mixed is 0 only where shorter is, and NaN where nothing occurred"
+        ),
+    },
+    "next_token_loss": {
+        "log_p = logits[:, :].log_softmax(-1)": (
+            "gather reads only the rows for which there is an index"
+        )
+    },
 }

@@ -9,13 +9,25 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             """
 def elman_states(x, h0, W_x, W_h, b):
+    axis = 1 if x.shape[0] != x.shape[1] else 0
+    h, states = h0, []
+    for x_t in x.unbind(axis):
+        h = torch.tanh(x_t @ W_x + h @ W_h + b)
+        states.append(h)
+    return torch.stack(states, axis)
+""",
+            "differ",
+        ),
+        (
+            """
+def elman_states(x, h0, W_x, W_h, b):
     h, states = h0, []
     for t in range(x.shape[1]):
         h = torch.tanh(x[:, t] + h @ W_h + b)
         states.append(h)
     return torch.stack(states, 1)
 """,
-            "it raised",
+            "must pass through w_x",
         ),
         (
             """
@@ -369,6 +381,38 @@ def gru_step(x, h, W, U, b, c):
         (
             """
 def clipped(gradients, limit):
+    length = torch.cat([g.flatten() for g in gradients]).norm()
+    return [g / length if length > limit else g.clone() for g in gradients]
+""",
+            "you scale to the length 1",
+        ),
+        (
+            """
+def clipped(gradients, limit):
+    length = float(sum((g**2).sum() for g in gradients)) ** 0.5
+    return gradients if length <= limit else [g * (limit / length) for g in gradients]
+""",
+            "it returns what it was given",
+        ),
+        (
+            """
+def clipped(gradients, limit):
+    length = float(sum((g**2).sum() for g in gradients)) ** 0.5
+    return [g.float() * min(1.0, limit / max(length, 1e-12)) for g in gradients]
+""",
+            "dtype",
+        ),
+        (
+            """
+def clipped(gradients, limit):
+    length = torch.cat([g.flatten() for g in gradients]).norm()
+    return [g * (limit / length) for g in gradients]
+""",
+            "you scale whatever the length",
+        ),
+        (
+            """
+def clipped(gradients, limit):
     return [g * min(1.0, limit / max(float(g.norm()), 1e-9)) for g in gradients]
 """,
             "you clip each tensor by its own length",
@@ -453,6 +497,45 @@ def clipped(gradients, limit):
 RIGHT: dict[str, list[str]] = {
     "elman_states": [
         """
+class RNN:
+    # My own, step by step; it has nothing of the framework's but the name.
+
+    def __init__(self, W_x, W_h, b):
+        self.W_x, self.W_h, self.b = W_x, W_h, b
+
+    def step(self, x_t, h):
+        return torch.tanh(x_t @ self.W_x + h @ self.W_h + self.b)
+
+
+def elman_states(x, h0, W_x, W_h, b):
+    rnn = RNN(W_x, W_h, b)
+    states = [h0]
+    for t in range(x.size(1)):
+        states.append(rnn.step(x[:, t], states[-1]))
+    return torch.stack(states[1:], dim=1)
+""",
+        """
+def elman_states(x, h0, W_x, W_h, b):
+    out = x.new_empty(x.shape[0], x.shape[1], h0.shape[1])
+    for i in range(x.shape[0]):
+        h = h0[i].clone()
+        for t in range(x.shape[1]):
+            into = torch.einsum("d,dh->h", x[i, t], W_x)
+            h = (into + torch.einsum("g,gh->h", h, W_h) + b).tanh()
+            out[i, t] = h
+    return out
+""",
+        """
+from itertools import accumulate
+
+
+def elman_states(x, h0, W_x, W_h, b):
+    inputs = (x.double() @ W_x.double() + b.double()).unbind(1)
+    step = lambda h, one: torch.tanh(one + h @ W_h.double())
+    states = list(accumulate(inputs, step, initial=h0.double()))[1:]
+    return torch.stack(states, 1).to(x.dtype)
+""",
+        """
 def elman_states(x, h0, W_x, W_h, b):
     states = [h0]
     for pushed in (x @ W_x + b).unbind(1):  # all tokens at once, then the loop
@@ -474,6 +557,38 @@ def elman_states(x, h0, W_x, W_h, b):
     "product_of_slopes": [
         """
 def product_of_slopes(h0, inputs, W_h):
+    jacobian = torch.eye(h0.numel()).to(h0)  # a variable, and nobody's function
+    h = h0
+    for one in inputs:
+        h = torch.tanh(one + h @ W_h)
+        grad = torch.diag(1 - h * h)
+        jacobian = jacobian @ W_h @ grad
+    return jacobian
+""",
+        """
+def product_of_slopes(h0, inputs, W_h):
+    h, W = h0.double().numpy(), W_h.double().numpy()
+    jvp = np.identity(len(h))
+    for one in inputs.double().numpy():
+        h = np.tanh(one + h @ W)
+        jvp = np.einsum("ij,jk,k->ik", jvp, W, 1 - h**2)
+    return torch.from_numpy(jvp).to(h0.dtype)
+""",
+        """
+def product_of_slopes(h0, inputs, W_h):
+    def backward(states):  # from the last step to the first
+        if not states:
+            return torch.eye(len(h0), dtype=h0.dtype)
+        return W_h * (1 - states[0] ** 2) @ backward(states[1:])
+
+    states, h = [], h0
+    for one in inputs:
+        h = (one + h @ W_h).tanh()
+        states.append(h)
+    return backward(states)
+""",
+        """
+def product_of_slopes(h0, inputs, W_h):
     if len(inputs) == 0:
         return torch.eye(len(h0)).to(h0)
     h1 = torch.tanh(inputs[0] + h0 @ W_h)
@@ -491,6 +606,30 @@ def product_of_slopes(h0, inputs, W_h):
 """,
     ],
     "gru_step": [
+        """
+class GRU:
+    def __init__(self, W, U, b, c):
+        self.weights = W, U, b, c
+
+    def gate(self, i, x, h):
+        W, U, b, c = self.weights
+        return x @ W[i] + b[i], h @ U[i] + c[i]
+
+
+def gru_step(x, h, W, U, b, c):
+    gru = GRU(W, U, b, c)
+    r, z = (1 / (1 + torch.exp(-sum(gru.gate(i, x, h)))) for i in (0, 1))
+    new, old = gru.gate(2, x, h)
+    n = torch.tanh(new + r * old)
+    return n + z * (h - n)
+""",
+        """
+def gru_step(x, h, W, U, b, c):
+    left = torch.einsum("bi,gij->gbj", x, W) + b[:, None]
+    right = torch.einsum("bi,gij->gbj", h, U) + c[:, None]
+    r, z = (left[:2] + right[:2]).sigmoid()
+    return torch.lerp((left[2] + r * right[2]).tanh(), h, z)
+""",
         """
 def gru_step(x, h, W, U, b, c):
     a = torch.einsum("bi,kij->kbj", x, W) + b[:, None]
@@ -511,6 +650,25 @@ def gru_step(x, h, W, U, b, c):
     "clipped": [
         """
 def clipped(gradients, limit):
+    squares = 0.0
+    for grad in gradients:
+        for number in grad.flatten().tolist():
+            squares += number * number
+    norm = math.sqrt(squares)
+    if norm <= limit:
+        return [grad.clone() for grad in gradients]
+    return [grad * (limit / norm) for grad in gradients]
+""",
+        """
+def clipped(gradients, limit):
+    sizes = [one.numel() for one in gradients]
+    long = torch.cat([one.reshape(-1) for one in gradients])
+    norm = torch.linalg.vector_norm(long.double())
+    long = long * torch.clamp(limit / norm.clamp(min=1e-300), max=1.0).to(long.dtype)
+    return [part.view(one.shape) for part, one in zip(long.split(sizes), gradients)]
+""",
+        """
+def clipped(gradients, limit):
     length = torch.cat([g.flatten() for g in gradients]).norm().item()
     if length <= limit:
         return [g.clone() for g in gradients]
@@ -529,4 +687,20 @@ def clipped(gradients, limit):
     return [limit * g / length for g in gradients]
 """,
     ],
+}
+
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "product_of_slopes": {
+        "h, product = (h0, torch.eye(len(W_h), dtype=h0.dtype))": "W_h is as wide as h0",
+        "h, product = (h0, torch.eye(len(h0), dtype=inputs.dtype))": "all three have one dtype",
+        "h, product = (h0, torch.eye(len(h0), dtype=W_h.dtype))": "all three have one dtype",
+    },
+    "clipped": {
+        "length = sum(((one ** 2).sum() for one in gradients)) ** 0.5": (
+            "a tensor without axes keeps the dtype of the others"
+        ),
+        "factor = limit / length if length >= limit else 1.0": (
+            "at the limit the factor is 1 either way"
+        ),
+    },
 }

@@ -99,6 +99,15 @@ def additive_scores(s, h, W, U, v):
         (
             """
 def two_readings(d, n):
+    q, keys = torch.eye(d)[0], torch.zeros(n, d)
+    keys[0, 0] = 1.0
+    return q, keys
+""",
+            "at most; more than 0.1 is asked",
+        ),
+        (
+            """
+def two_readings(d, n):
     return torch.zeros(d), torch.ones(n, d)
 """,
             "all scores are equal",
@@ -166,6 +175,73 @@ def two_readings(d, n):
         ),
     ],
     "source_weights": [
+        (
+            """
+def source_weights(scores, real):
+    weights = (scores * real).softmax(-1) * real
+    return (weights / weights.sum(-1, keepdim=True)).nan_to_num(0.0)
+""",
+            "you give the padding the score 0 and replace nan by 0",
+        ),
+        (
+            """
+def source_weights(scores, real):
+    weights = scores.masked_fill(~real, 0.0).softmax(-1) * real
+    return weights / weights.sum(-1, keepdim=True)
+""",
+            "you give the padding the score 0 and divide",
+        ),
+        (
+            """
+def source_weights(scores, real):
+    weights = scores.masked_fill(~real, -torch.inf).softmax(-1)
+    return weights.nan_to_num(1 / scores.shape[1])
+""",
+            "a text of padding only gets equal weights",
+        ),
+        (
+            """
+def source_weights(scores, real):
+    parts = (scores - scores.amax(-1, keepdim=True)).exp() * real
+    return (parts / parts.sum(-1, keepdim=True)).nan_to_num(0.0)
+""",
+            "the padding still counts: where it has a huge score",
+        ),
+        (
+            """
+def source_weights(scores, real):
+    lengths = real.sum(1)
+    out = torch.zeros_like(scores)
+    for i, n in enumerate(lengths):
+        out[i, :n] = scores[i, :n].softmax(0)
+    return out
+""",
+            "padding may stand anywhere",
+        ),
+        (
+            """
+def source_weights(scores, real):
+    parts = scores.exp().masked_fill(~real, 0)
+    return torch.nan_to_num(parts / parts.sum(-1, keepdim=True))
+""",
+            "you take the exponentials yourself and replace nan by 0",
+        ),
+        (
+            """
+def source_weights(scores, real):
+    weights = scores.masked_fill(~real, -1e9).softmax(-1)
+    return weights * real.any(-1, keepdim=True)
+""",
+            "where the words score lower still",
+        ),
+        (
+            """
+def source_weights(scores, real):
+    parts = scores.exp() * real
+    return parts / parts.sum(-1, keepdim=True)
+""",
+            "0 · ∞",
+        ),
         (
             """
 def source_weights(scores, real):
@@ -253,6 +329,24 @@ def source_weights(scores, real):
         (
             """
 def read_map(weights, fed, sources):
+    looks = dict(zip(fed[1:] + ["</s>"], weights.argmax(1).tolist()))
+    return [(token, sources[j]) for token, j in looks.items()]
+""",
+            "you collect the pairs in a dict",
+        ),
+        (
+            """
+def read_map(weights, fed, sources):
+    longer, pairs = fed + ["</s>"], []
+    for a, row in zip(fed, weights):
+        pairs.append((longer[fed.index(a) + 1], sources[row.argmax()]))
+    return pairs
+""",
+            "its first place only",
+        ),
+        (
+            """
+def read_map(weights, fed, sources):
     looks = weights.argmax(-1).tolist()
     return [(token, sources[j]) for token, j in zip(fed, looks)]
 """,
@@ -329,6 +423,20 @@ def read_map(weights, fed, sources):
         ),
     ],
     "words_looked_at": [
+        (
+            """
+def words_looked_at(weights):
+    return torch.stack([torch.special.entr(row).sum(-1).exp() for row in weights])
+""",
+            "shape",
+        ),
+        (
+            """
+def words_looked_at(weights):
+    return 1 / weights.amax(-1)
+""",
+            "one over the largest",
+        ),
         (
             """
 def words_looked_at(weights):
@@ -422,6 +530,26 @@ RIGHT: dict[str, list[str]] = {
         """
 def additive_scores(s, h, W, U, v):
     rows = []
+    for query, sources in zip(s, h):
+        rows.append(torch.stack([v @ torch.tanh(query @ W + one @ U) for one in sources]))
+    return torch.stack(rows)
+""",
+        """
+def additive_scores(s, h, W, U, v):
+    wide = s.unsqueeze(1).expand(-1, h.shape[1], -1)
+    both = torch.cat([wide, h], dim=-1)  # one matrix product for the two
+    hidden = torch.tanh(both @ torch.cat([W, U], dim=0))
+    return torch.einsum("bsa,a->bs", hidden, v)
+""",
+        """
+def additive_scores(s, h, W, U, v):
+    s_, h_, W_, U_, v_ = (one.numpy().astype("float64") for one in (s, h, W, U, v))
+    hidden = np.tanh((s_ @ W_)[:, np.newaxis, :] + np.einsum("bsd,da->bsa", h_, U_))
+    return torch.as_tensor(hidden @ v_).to(h.dtype)
+""",
+        """
+def additive_scores(s, h, W, U, v):
+    rows = []
     for query, text in zip(s, h):
         rows.append(torch.stack([v @ torch.tanh(query @ W + h_j @ U) for h_j in text]))
     return torch.stack(rows)
@@ -433,6 +561,22 @@ def additive_scores(s, h, W, U, v):
 """,
     ],
     "two_readings": [
+        """
+def two_readings(d, n):
+    q = torch.zeros(d, dtype=torch.float64)
+    q[-1] = -1.0
+    keys = torch.randn(n, d, dtype=torch.float64)
+    keys[:, -1] = 0
+    keys[1, -1] = -3.0
+    return q, keys
+""",
+        """
+def two_readings(d, n):
+    q = np.full(d, 0.5, dtype=np.float32)
+    keys = np.zeros((n, d), dtype=np.float32)
+    keys[0] += 6 / d
+    return [torch.from_numpy(q), torch.from_numpy(keys)]
+""",
         """
 def two_readings(d, n):
     q = torch.eye(d)[-1]
@@ -448,6 +592,24 @@ def two_readings(d, n):
 """,
     ],
     "source_weights": [
+        """
+def source_weights(scores, real):
+    answer = torch.zeros_like(scores)
+    for i, mask in enumerate(real):
+        if mask.any():
+            answer[i, mask] = torch.softmax(scores[i][mask], 0)
+    return answer
+""",
+        """
+def source_weights(scores, real):
+    hidden = np.where(real.numpy(), scores.numpy().astype("float64"), -np.inf)
+    top = hidden.max(axis=1, keepdims=True)
+    top[np.isinf(top)] = 0.0
+    parts = np.exp(hidden - top)
+    total = parts.sum(axis=1, keepdims=True)
+    total[total == 0] = 1.0
+    return torch.tensor(parts / total, dtype=scores.dtype)
+""",
         """
 def source_weights(scores, real):
     weights = torch.zeros_like(scores)
@@ -469,6 +631,29 @@ def source_weights(scores, real):
         """
 def read_map(weights, fed, sources):
     pairs = []
+    for i in range(len(fed)):
+        best = 0
+        for j in range(1, len(sources)):
+            if weights[i, j] > weights[i, best]:
+                best = j
+        token = "</s>" if i == len(fed) - 1 else fed[i + 1]
+        pairs.append((token, sources[best]))
+    return pairs
+""",
+        """
+from collections import deque
+
+
+def read_map(weights, fed, sources):
+    names = deque(fed)
+    names.rotate(-1)
+    names[-1] = "</s>"
+    best = map(sources.__getitem__, np.argmax(weights.numpy(), axis=1))
+    return list(zip(names, best))
+""",
+        """
+def read_map(weights, fed, sources):
+    pairs = []
     for i in range(len(weights)):
         best = max(range(len(sources)), key=lambda j: float(weights[i, j]))
         token = fed[i + 1] if i + 1 < len(fed) else "</s>"
@@ -484,6 +669,17 @@ def read_map(weights, fed, sources):
     "words_looked_at": [
         """
 def words_looked_at(weights):
+    bits = torch.special.xlogy(weights.double(), weights.double()).sum(-1).neg() / math.log(2)
+    return torch.pow(2.0, bits).to(weights.dtype)
+""",
+        """
+def words_looked_at(weights):
+    flat = weights.reshape(-1, weights.shape[-1]).double().tolist()
+    counts = [math.prod(a**-a for a in row if a > 0) for row in flat]
+    return torch.tensor(counts, dtype=weights.dtype).reshape(weights.shape[:-1])
+""",
+        """
+def words_looked_at(weights):
     return torch.exp(-torch.xlogy(weights, weights).sum(dim=-1))
 """,
         """
@@ -496,4 +692,33 @@ def words_looked_at(weights):
     return torch.tensor(counts, dtype=weights.dtype).reshape(weights.shape[:-1])
 """,
     ],
+}
+
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "two_readings": {
+        "keys[1] = 3 / d": "many answers are right: any key may match",
+        "keys[-1] = 4 / d": "many answers are right: a score of 4 tells the sides apart, too",
+        "keys[-1] = 2 / d": "many answers are right: a score of 2 tells the sides apart, too",
+        "keys[-2] = 3 / d": "many answers are right: any key may match",
+        "keys[-0] = 3 / d": "many answers are right: any key may match",
+    },
+    "source_weights": {
+        "weights = scores.masked_fill(~real, -torch.inf).softmax(1)": "axis 1 is the last of two"
+    },
+    "read_map": {
+        "looks = weights.argmax(-1)": "a whole number in a tensor is an index as well",
+        "looks = weights.argmax(1).tolist()": "axis 1 is the last of two",
+        "return [(token, sources[j]) for token, j in zip(produced, looks)]": "both have T items",
+        "return [(token, sources[j]) for token, j in zip(produced, looks, strict=False)]": (
+            "both have T items"
+        ),
+    },
+    "words_looked_at": {
+        "logarithms = torch.where(weights > 0, weights, 2.0).log()": (
+            "it is multiplied by a weight of 0"
+        ),
+        "logarithms = torch.where(weights > 0, weights, 0.5).log()": (
+            "it is multiplied by a weight of 0"
+        ),
+    },
 }

@@ -9,6 +9,64 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             """
 def attend(q, k, v):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    weights = scores.softmax(dim=2 if scores.ndim > 2 else 1)
+    return weights @ v, weights
+""",
+            "your softmax is over axis 2",
+        ),
+        (
+            """
+def attend(q, k, v):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    parts = (scores - scores.max()).exp()
+    weights = parts / parts.sum(-1, keepdim=True)
+    return weights @ v, weights
+""",
+            "one largest score for all rows",
+        ),
+        (
+            """
+def attend(q, k, v):
+    scores = (q @ k.mT / q.shape[-1] ** 0.5).exp()
+    weights = scores / scores.sum(-1, keepdim=True)
+    return weights @ v, weights
+""",
+            "e²⁰⁰ overflows",
+        ),
+        (
+            """
+def attend(q, k, v):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if q.shape[-2] == k.shape[-2]:  # a text that looks at itself
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    weights = scores.softmax(-1)
+    return weights @ v, weights
+""",
+            "differ",
+        ),
+        (
+            """
+def attend(q, k, v):
+    letters = "abc"[: q.ndim - 2] if q.ndim < 5 else "ab"
+    scores = torch.einsum(f"{letters}qd,{letters}kd->{letters}qk", q, k) / q.shape[-1] ** 0.5
+    weights = scores.softmax(-1)
+    return weights @ v, weights
+""",
+            "it raised",
+        ),
+        (
+            """
+def attend(q, k, v):
+    weights = (q @ k.T / q.shape[-1] ** 0.5).softmax(-1)
+    return weights @ v, weights
+""",
+            "`.mt` swaps the last two",
+        ),
+        (
+            """
+def attend(q, k, v):
     weights = (q @ k.mT).softmax(-1)
     return weights @ v, weights
 """,
@@ -36,7 +94,7 @@ def attend(q, k, v):
     weights = (q @ k.mT / len(k) ** 0.5).softmax(dim=-1)
     return weights @ v, weights
 """,
-            "root of the",
+            "values of answer[0] differ",
         ),
         (
             """
@@ -105,6 +163,40 @@ def attend(q, k, v):
         ),
     ],
     "causal_weights": [
+        (
+            """
+def causal_weights(scores):
+    s, t = torch.arange(scores.shape[-1])[:, None], torch.arange(scores.shape[-1])
+    return scores.masked_fill(s <= t, -torch.inf).softmax(-1).nan_to_num(0.0)
+""",
+            "replace the nan of the first row by 0",
+        ),
+        (
+            """
+def causal_weights(scores):
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.clamp(-80, 80).masked_fill(hidden, -torch.inf).softmax(-1)
+""",
+            "differ",
+        ),
+        (
+            """
+def causal_weights(scores):
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    axis = list(scores.shape).index(scores.shape[-1]) + 1
+    axis = min(axis, scores.ndim - 1)
+    return scores.masked_fill(hidden, -torch.inf).softmax(axis)
+""",
+            "differ",
+        ),
+        (
+            """
+def causal_weights(scores):
+    parts = scores.exp() * torch.ones(scores.shape[-2:]).tril()
+    return parts / parts.sum(-1, keepdim=True)
+""",
+            "0 · ∞",
+        ),
         (
             """
 def causal_weights(scores):
@@ -231,6 +323,13 @@ def causal_weights(scores):
         (
             """
 def merged_weights(x, W_QK, d_k):
+    return (x @ W_QK.T @ x.mT / d_k**0.5).softmax(-1).mT
+""",
+            "nothing is turned after it",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
     return x @ W_QK.T @ x.mT
 """,
             "as the blog prints it",
@@ -302,6 +401,15 @@ def merged_weights(x, W_QK, d_k):
         ),
     ],
     "head_contributions": [
+        (
+            """
+def head_contributions(heads, W_O):
+    d_v = heads.shape[-1]
+    parts = [heads[:, h] @ W_O.T[h * d_v : (h + 1) * d_v].T for h in range(heads.shape[1])]
+    return torch.stack(parts, 1)
+""",
+            "the shapes do not fit",
+        ),
         (
             """
 def head_contributions(heads, W_O):
@@ -391,6 +499,16 @@ def head_contributions(heads, W_O):
         ),
     ],
     "word_map": [
+        (
+            """
+def word_map(weights, word_ids):
+    groups = [[t for t, w in enumerate(word_ids) if w == word] for word in range(max(word_ids) + 1)]
+    weights = torch.stack([weights[:, :, g].mean(-1) for g in groups], -1)
+    words = torch.stack([weights[:, g].mean(1) for g in groups], 1)
+    return words / words.sum(-1, keepdim=True)
+""",
+            "and then divide each row by its sum",
+        ),
         (
             """
 def word_map(weights, word_ids):
@@ -498,9 +616,34 @@ import math
 
 
 def attend(q, k, v):
-    e = torch.exp(torch.einsum("...qd,...kd->...qk", q, k) / math.sqrt(k.size(-1)))
+    scores = torch.einsum("...qd,...kd->...qk", q, k) / math.sqrt(k.size(-1))
+    e = torch.exp(scores - scores.max(dim=-1, keepdim=True).values)
     weights = e / e.sum(dim=-1, keepdim=True)
     return torch.einsum("...qk,...kd->...qd", weights, v), weights
+""",
+        """
+def attend(q, k, v):
+    Q, K, V = (one.numpy().astype(np.float64) for one in (q, k, v))
+    jacobian = Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
+    jacobian = jacobian - jacobian.max(-1, keepdims=True)
+    A = np.exp(jacobian)
+    A /= A.sum(-1, keepdims=True)
+    return torch.from_numpy(A @ V).to(q.dtype), torch.from_numpy(A).to(q.dtype)
+""",
+        """
+class MultiheadAttention(torch.nn.Module):
+    # One head, in fact, and my own.
+
+    def forward(self, q, k, v):
+        weights = torch.softmax(q.mul(q.shape[-1] ** -0.5).matmul(k.transpose(-2, -1)), dim=-1)
+        return weights.matmul(v), weights
+
+
+scaled_dot_product_attention = MultiheadAttention()
+
+
+def attend(q, k, v):
+    return scaled_dot_product_attention(q, k, v)
 """,
         """
 def attend(q, k, v):
@@ -513,6 +656,19 @@ def attend(q, k, v):
 """,
     ],
     "causal_weights": [
+        """
+def causal_weights(scores):
+    out = torch.zeros_like(scores)
+    for s in range(scores.shape[-1]):
+        out[..., s, : s + 1] = scores[..., s, : s + 1].softmax(-1)
+    return out
+""",
+        """
+def causal_weights(scores):
+    T = scores.size(-1)
+    mask = np.triu(np.full((T, T), -np.inf), 1)
+    return torch.softmax(scores + torch.from_numpy(mask).to(scores.dtype), dim=-1)
+""",
         """
 def causal_weights(scores):
     T = scores.shape[-1]
@@ -532,6 +688,23 @@ def causal_weights(scores):
     "merged_weights": [
         """
 def merged_weights(x, W_QK, d_k):
+    def softmax(row):
+        row = (row - row.max()).exp()
+        return row / row.sum()
+
+    maps = []
+    for text in x.double():
+        asked = text @ W_QK.double()
+        maps.append(torch.stack([softmax(text @ one / math.sqrt(d_k)) for one in asked]))
+    return torch.stack(maps).to(x.dtype)
+""",
+        """
+def merged_weights(x, W_QK, d_k):
+    scores = torch.einsum("bsd,de,bte->bst", x, W_QK, x)
+    return (scores * d_k**-0.5).log_softmax(2).exp()
+""",
+        """
+def merged_weights(x, W_QK, d_k):
     return torch.stack([torch.softmax(text @ W_QK @ text.T / d_k**0.5, dim=-1) for text in x])
 """,
         """
@@ -542,6 +715,18 @@ def merged_weights(x, W_QK, d_k):
 """,
     ],
     "head_contributions": [
+        """
+def head_contributions(heads, W_O):
+    H, d_v = heads.shape[1], heads.shape[-1]
+    shares = [heads[:, h] @ W_O[h * d_v : (h + 1) * d_v] for h in range(H)]
+    return torch.stack(shares, 1)
+""",
+        """
+def head_contributions(heads, W_O):
+    blocks = np.split(W_O.numpy(), heads.shape[1])
+    parts = [np.matmul(heads[:, i].numpy(), block) for i, block in enumerate(blocks)]
+    return torch.from_numpy(np.stack(parts, axis=1))
+""",
         """
 def head_contributions(heads, W_O):
     d_v = heads.shape[-1]
@@ -557,6 +742,21 @@ def head_contributions(heads, W_O):
     "word_map": [
         """
 def word_map(weights, word_ids):
+    P = torch.nn.functional.one_hot(torch.tensor(word_ids)).to(weights.dtype)  # (T, W)
+    together = torch.einsum("tw,htu,uv->hwv", P, weights, P)
+    return together / P.sum(0)[:, None]
+""",
+        """
+from itertools import groupby
+
+
+def word_map(weights, word_ids):
+    sizes = [len(list(group)) for _, group in groupby(word_ids)]
+    received = torch.stack([part.sum(-1) for part in weights.split(sizes, dim=2)], 2)
+    return torch.stack([part.mean(1) for part in received.split(sizes, dim=1)], 1)
+""",
+        """
+def word_map(weights, word_ids):
     member = torch.tensor(word_ids)[None] == torch.arange(max(word_ids) + 1)[:, None]
     P = member.to(weights.dtype)
     return torch.einsum("ws,hst,vt->hwv", P / P.sum(1, keepdim=True), weights, P)
@@ -570,4 +770,9 @@ def word_map(weights, word_ids):
     return out
 """,
     ],
+}
+
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "attend": {"scores = q @ k.mT / k.shape[-1] ** 0.5": "queries and keys have the same width"},
+    "causal_weights": {"length = scores.shape[-2]": "the last two axes have the same length"},
 }

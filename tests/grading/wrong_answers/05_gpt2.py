@@ -99,6 +99,28 @@ def root_mean_square_norm(x, gamma, eps=1e-5):
 """,
             "raised runtimeerror",
         ),
+        (
+            """
+def root_mean_square_norm(x, gamma, eps=1e-6):
+    return gamma * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+""",
+            "differ",
+        ),
+        (
+            """
+def root_mean_square_norm(x, gamma, eps=1e-5):
+    out = gamma.double() * x.double() / (x.double().square().mean(-1, keepdim=True) + eps).sqrt()
+    return out if x.dtype == torch.float64 else out.float()
+""",
+            "expected float16",
+        ),
+        (
+            """
+def root_mean_square_norm(x, gamma, eps):
+    return gamma * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+""",
+            "eps",
+        ),
     ],
     "next_token_loss": [
         (
@@ -143,8 +165,8 @@ def next_token_loss(logits, ids):
         (
             """
 def next_token_loss(logits, ids):
-    p = logits[:, :-1].softmax(-1).gather(-1, ids[:, 1:, None])
-    return -p.log2().mean()
+    log_p = logits[:, :-1].log_softmax(-1).gather(-1, ids[:, 1:, None])
+    return -log_p.mean() / 0.6931472
 """,
             "this is in bits",
         ),
@@ -211,6 +233,30 @@ def next_token_loss(logits, ids):
     return -logits[:, :-1].log_softmax(-1).gather(-1, ids[:, 1:, None]).mean().item()
 """,
             "expected a float32 tensor of shape ()",
+        ),
+        (
+            """
+def next_token_loss(logits, ids):
+    p = logits[:, :-1].softmax(-1).gather(-1, ids[:, 1:, None])
+    return -p.log().mean()
+""",
+            "you take the softmax first and its logarithm afterwards",
+        ),
+        (
+            """
+def next_token_loss(logits, ids):
+    log_p = logits[:, :-1].float().log_softmax(-1)
+    return -log_p.gather(-1, ids[:, 1:, None]).mean()
+""",
+            "expected float",
+        ),
+        (
+            """
+def next_token_loss(logits, tokens):
+    log_p = logits[:, :-1].log_softmax(-1)
+    return -log_p.gather(-1, tokens[:, 1:, None]).mean()
+""",
+            "ids",
         ),
     ],
     "min_p": [
@@ -293,6 +339,30 @@ def min_p(p, share):
     return kept / kept.sum()
 """,
             "the answer has the shape (",
+        ),
+        (
+            """
+def min_p(p, share):
+    kept = torch.where(p >= share * p.amax(-1, keepdim=True), p, 0)
+    return (kept / kept.sum(-1, keepdim=True)).float()
+""",
+            "dtype float32",
+        ),
+        (
+            """
+def min_p(p, share):
+    kept = p * (p > share * p.amax(-1, keepdim=True) - 1e-3)
+    return kept / kept.sum(-1, keepdim=True)
+""",
+            "differ",
+        ),
+        (
+            """
+def min_p(p, cut):
+    kept = torch.where(p >= cut * p.amax(-1, keepdim=True), p, 0)
+    return kept / kept.sum(-1, keepdim=True)
+""",
+            "share",
         ),
     ],
     "rotary_scores": [
@@ -428,6 +498,19 @@ def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
 """,
             "raised runtimeerror",
         ),
+        (
+            """
+def rotary_scores(x, y, W_Q, W_K, base=1000.0):
+    def turn(z):
+        n, d = z.shape
+        angle = torch.arange(n)[:, None] * base ** (-torch.arange(0, d, 2) / d)
+        a, b, cos, sin = z[:, 0::2], z[:, 1::2], angle.cos(), angle.sin()
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(1)
+
+    return turn(x @ W_Q) @ turn(y @ W_K).T
+""",
+            "differ",
+        ),
     ],
     "beam_trap": [
         (
@@ -557,6 +640,38 @@ def root_mean_square_norm(x, gamma, eps=1e-5):
     length = torch.einsum("...d,...d->...", x, x) / x.shape[-1]
     return x * torch.rsqrt(length + eps)[..., None] * gamma
 """,
+        """
+import numpy as np
+
+def root_mean_square_norm(x, gamma, eps=1e-5):
+    rows = x.numpy().astype(np.float64)
+    size = np.sqrt((rows**2).mean(axis=-1, keepdims=True) + eps)
+    return torch.from_numpy(rows / size * gamma.numpy()).to(x.dtype)
+""",
+        """
+def rms_norm(row, gamma, eps):
+    total = 0.0
+    for value in row.tolist():
+        total += value * value
+    return row.double() / (total / len(row) + eps) ** 0.5 * gamma
+
+def root_mean_square_norm(x, gamma, eps=1e-5):
+    rows = [rms_norm(row, gamma, eps) for row in x.reshape(-1, x.shape[-1])]
+    return torch.stack(rows).reshape(x.shape).to(x.dtype)
+""",
+        """
+class RMSNorm(torch.nn.Module):
+    def __init__(self, gamma, eps):
+        super().__init__()
+        self.gamma, self.eps = gamma, eps
+
+    def forward(self, x):
+        mean_square = torch.einsum("...d,...d->...", x, x)[..., None] / x.shape[-1]
+        return x * torch.rsqrt(mean_square + self.eps) * self.gamma
+
+def root_mean_square_norm(x, gamma, eps=1e-5):
+    return RMSNorm(gamma, eps)(x)
+""",
     ],
     "next_token_loss": [
         """
@@ -574,6 +689,34 @@ def next_token_loss(logits, ids):
     log_p = logits - logits.logsumexp(-1, keepdim=True)
     return -torch.einsum("btd,btd->", log_p[:, :-1], one_hot) / (B * (T - 1))
 """,
+        """
+def next_token_loss(logits, ids):
+    cross_entropy = []
+    for text, tokens in zip(logits, ids):
+        for row, token in zip(text[:-1], tokens[1:]):
+            cross_entropy.append(torch.logsumexp(row, 0) - row[token])
+    return torch.stack(cross_entropy).mean()
+""",
+        """
+import numpy as np
+
+def next_token_loss(logits, ids):
+    z = logits[:, :-1].double().numpy()
+    z = z - z.max(-1, keepdims=True)
+    log_p = z - np.log(np.exp(z).sum(-1, keepdims=True))
+    B, T, D = z.shape
+    picked = log_p.reshape(-1, D)[np.arange(B * T), ids[:, 1:].flatten().numpy()]
+    return torch.tensor(-picked.mean(), dtype=logits.dtype)
+""",
+        """
+def nll_loss(log_p, right):
+    return -torch.einsum("btd,btd->bt", log_p, right).mean()
+
+def next_token_loss(logits, ids):
+    log_p = torch.nn.functional.log_softmax(logits[:, :-1].double(), dim=2)
+    right = torch.nn.functional.one_hot(ids[:, 1:], logits.shape[2]).double()
+    return nll_loss(log_p, right).to(logits.dtype)
+""",
     ],
     "min_p": [
         """
@@ -590,6 +733,29 @@ def min_p(p, share):
 def min_p(p, share):
     kept = p * (p >= share * p.max(dim=-1, keepdim=True).values)
     return torch.nn.functional.normalize(kept, p=1, dim=-1)
+""",
+        """
+def min_p(p, share):
+    rows = []
+    for row in p.double().reshape(-1, p.shape[-1]).tolist():
+        bar = share * max(row)
+        kept = [value if value >= bar else 0.0 for value in row]
+        rows.append([value / sum(kept) for value in kept])
+    return torch.tensor(rows, dtype=p.dtype).reshape(p.shape)
+""",
+        """
+import numpy as np
+
+class Cut:
+    def __init__(self, share):
+        self.share = share
+
+    def __call__(self, p):
+        kept = np.where(p < self.share * p.max(-1, keepdims=True), 0, p)
+        return kept / kept.sum(-1, keepdims=True)
+
+def min_p(p, share):
+    return torch.from_numpy(Cut(share)(p.numpy()))
 """,
     ],
     "rotary_scores": [
@@ -622,6 +788,52 @@ def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
     q = torch.stack([row @ turn(i, W_Q.shape[1]) for i, row in enumerate(x @ W_Q)])
     k = torch.stack([row @ turn(j, W_K.shape[1]) for j, row in enumerate(y @ W_K)])
     return torch.einsum("id,jd->ij", q, k)
+""",
+        """
+def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
+    q, k = (x @ W_Q).double(), (y @ W_K).double()
+    d = q.shape[1]
+    omega = torch.tensor([base ** (-2 * i / d) for i in range(d // 2)], dtype=torch.float64)
+    apart = torch.arange(len(q))[:, None] - torch.arange(len(k))
+    angle = apart[..., None] * omega
+    a, b, c, e = q[:, None, 0::2], q[:, None, 1::2], k[None, :, 0::2], k[None, :, 1::2]
+    along, across = a * c + b * e, b * c - a * e
+    return (along * angle.cos() - across * angle.sin()).sum(-1).to(x.dtype)
+""",
+        """
+import numpy as np
+
+def rotation(position, d, base):
+    R = np.zeros((d, d))
+    for i in range(d // 2):
+        angle = position * base ** (-2 * i / d)
+        c, s = np.cos(angle), np.sin(angle)
+        R[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[c, -s], [s, c]]
+    return R
+
+def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
+    d = W_Q.shape[1]
+    q = [rotation(i, d, base) @ row for i, row in enumerate((x @ W_Q).numpy())]
+    k = [rotation(j, d, base) @ row for j, row in enumerate((y @ W_K).numpy())]
+    return torch.tensor(np.array(q) @ np.array(k).T, dtype=x.dtype)
+""",
+        """
+import cmath
+
+def turned(z, base):
+    rows = []
+    for position, row in enumerate(z.tolist()):
+        out = []
+        for i in range(0, len(row), 2):
+            number = complex(row[i], row[i + 1]) * cmath.exp(1j * position / base ** (i / len(row)))
+            out += [number.real, number.imag]
+        rows.append(out)
+    return torch.tensor(rows, dtype=z.dtype)
+
+def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
+    queries = turned(torch.einsum("nd,dk->nk", x, W_Q), base)
+    keys = turned(torch.einsum("nd,dk->nk", y, W_K), base)
+    return torch.einsum("nk,mk->nm", queries, keys)
 """,
     ],
     "beam_trap": [
@@ -656,5 +868,63 @@ def beam_trap(D, first):
                 table[place[i], place[j]] = 1 / D
     return torch.tensor(start), torch.tensor(table)
 """,
+        """
+def beam_trap(D, first):
+    second, last = (first + 1) % D, (first + 2) % D
+    start, table = torch.zeros(D).double(), torch.zeros(D, D).double()
+    start[first], start[second], start[last] = 0.4, 0.38, 0.22
+    table[:, last] = 1.0
+    table[first] = table[second] = 0.0
+    table[first, last], table[first, first], table[first, second] = 0.36, 0.32, 0.32
+    table[second, first], table[second, second] = 0.52, 0.48
+    return start, table
+""",
+        """
+import numpy as np
+
+class Trap:
+    def __init__(self, D, first):
+        self.names = [first] + [s for s in range(D) if s != first]
+        self.start, self.table = np.zeros(D), np.eye(D)
+
+    def row(self, i, shares):
+        self.table[self.names[i]] = 0
+        self.table[self.names[i], self.names[:3]] = shares
+
+def beam_trap(D, first):
+    trap = Trap(D, first)
+    trap.start[trap.names[:3]] = 0.4, 0.35, 0.25
+    trap.row(0, [0.3, 0.3, 0.4])
+    trap.row(1, [0.52, 0.48, 0])
+    return [torch.from_numpy(trap.start), torch.from_numpy(trap.table)]
+""",
     ],
+}
+
+ALIKE = "queries and keys are reordered, or change a sign, alike"
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "next_token_loss": {
+        "log_probabilities = logits[:, :].log_softmax(-1)": "gather leaves the last out"
+    },
+    "rotary_scores": {
+        "return turn(x @ W_Q) @ turn(y @ W_K).mT": "two axes",
+        "a, b, cos, sin = (z[:, ::2], z[:, 1::2], angle.cos(), angle.sin())": "the same slice",
+        "return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).flatten(1)": ALIKE,
+        "return torch.stack([a * cos - b * sin, a * sin + b * cos], 1).flatten(1)": ALIKE,
+        "return torch.stack([a * cos - b * sin, a * sin + b * cos], -2).flatten(1)": ALIKE,
+        "return torch.stack([b * sin - a * cos, a * sin + b * cos], -1).flatten(1)": ALIKE,
+    },
+    "beam_trap": {
+        "start[first], start[b], start[c] = (0.4, 0.35, 0.25)": "a is first",
+        "table[first, a], table[a, b], table[a, c] = (0.32, 0.32, 0.36)": "a is first",
+        "table[a, first], table[a, b], table[a, c] = (0.32, 0.32, 0.36)": "a is first",
+        "table[a, a], table[first, b], table[a, c] = (0.32, 0.32, 0.36)": "a is first",
+        "table[a, a], table[a, b], table[first, c] = (0.32, 0.32, 0.36)": "a is first",
+        "table[b, first], table[b, b] = (0.51, 0.49)": "a is first",
+        "if s not in (first, b):": "a is first",
+        "table[s, first] = 1.0": "any sure token will do",
+        "table[s, s] = 1.0": "any sure token will do",
+        "table[s, a] = 1.0": "any sure token will do",
+        "table[s, b] = 1.0": "any sure token will do",
+    },
 }

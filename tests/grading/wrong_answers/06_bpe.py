@@ -159,6 +159,81 @@ def encode_word(word, merges):
 """,
             "items, expected",
         ),
+        (
+            """
+import re
+
+def encode_word(word, merges):
+    text = "\\x00".join(word)
+    for left, right in merges:
+        pair = left + "\\x00" + right
+        text = re.sub(f"(?<![^\\x00]){pair}(?![^\\x00])", lambda found: left + right, text)
+    return text.split("\\x00") if word else []
+""",
+            "raised",
+        ),
+        (
+            JOIN
+            + """
+def encode_word(word, merges):
+    tokens = list(word.lower())
+    for left, right in merges:
+        tokens = join(tokens, (left.lower(), right.lower()))
+    return tokens
+""",
+            "expected",
+        ),
+        (
+            JOIN
+            + """
+KNOWN = {}
+
+def encode_word(word, merges):
+    if word not in KNOWN:
+        tokens = list(word)
+        for pair in merges:
+            tokens = join(tokens, pair)
+        KNOWN[word] = tokens
+    return KNOWN[word]
+""",
+            "items, expected",
+        ),
+        (
+            """
+def encode_word(word, merges):
+    tokens = list(word)
+    for pair in merges:
+        i = 0
+        while i + 1 < len(tokens):
+            if tokens[i : i + 2] == pair:
+                tokens[i : i + 2] = ["".join(pair)]
+            i += 1
+    return tokens
+""",
+            "items, expected",
+        ),
+        (
+            JOIN
+            + """
+def encode_word(word, merges):
+    tokens = list(word)
+    for left, right in merges:
+        tokens = join(tokens, left + right)
+    return tokens
+""",
+            "expected",
+        ),
+        (
+            JOIN
+            + """
+def encode_word(word, merges):
+    tokens = list(word)
+    for pair in merges:
+        tokens = join(tokens, pair)
+    return " ".join(tokens)
+""",
+            "expected a list",
+        ),
     ],
     "cut_differently": [
         (
@@ -219,6 +294,26 @@ def cut_differently(merges):
     return left + right + "z"
 """,
             "is not made of the letters",
+        ),
+        (
+            JOIN
+            + """
+from itertools import product
+
+def cut_differently(merges):
+    letters, known = sorted({c for a, b in merges for c in a + b}), {a + b for a, b in merges}
+    for n in range(2, 6):
+        for signs in product(letters, repeat=n):
+            word, tokens, cut, rest = "".join(signs), list(signs), [], "".join(signs)
+            for pair in merges:
+                tokens = join(tokens, pair)
+            while rest:
+                end = next(e for e in range(len(rest), 0, -1) if e == 1 or rest[:e] in known)
+                cut, rest = [*cut, rest[:end]], rest[end:]
+            if cut != tokens:
+                return word
+""",
+            "not nonetype",
         ),
     ],
     "best_pair": [
@@ -346,6 +441,25 @@ def best_pair(words, age):
 """,
             "answer[0] is a tuple of 2, expected a str",
         ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
+    return min(counts, key=lambda p: (-counts[p], age[p[0]]))
+""",
+            "you look at the left token only",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
+    place = {token: i for i, token in enumerate(age)}
+    return min(counts, key=lambda p: (-counts[p], place[p[0]], place[p[1]]))
+""",
+            "expected",
+        ),
     ],
     "decode": [
         (
@@ -432,6 +546,33 @@ def decode(ids, merges):
     return out.decode("utf-8", errors="replace")
 """,
             "changes argument 1 in place",
+        ),
+        (
+            BYTES
+            + """
+def decode(ids, merges):
+    tokens = vocabulary(merges)
+    return b"".join(tokens[i] for i in ids).decode("utf-8", errors="replace").strip()
+""",
+            "the answer is",
+        ),
+        (
+            BYTES
+            + """
+def decode(ids, merges):
+    tokens = vocabulary(merges)
+    return b"".join(tokens[i] for i in ids).decode("utf-8-sig", errors="replace")
+""",
+            "the answer is",
+        ),
+        (
+            BYTES
+            + """
+def decode(numbers, merges):
+    tokens = vocabulary(merges)
+    return b"".join(tokens[i] for i in numbers).decode("utf-8", errors="replace")
+""",
+            "ids",
         ),
     ],
     "bits_per_byte": [
@@ -528,6 +669,35 @@ def bits_per_byte(perplexity, tokens, text):
 """,
             "the same answer whatever it is given",
         ),
+        (
+            """
+import math
+
+def bits_per_byte(perplexity, tokens, text):
+    return math.log2(perplexity) * tokens / len(text.strip().encode())
+""",
+            "you leave the spaces",
+        ),
+        (
+            """
+import math
+
+def bits_per_byte(perplexity, tokens, text):
+    n = sum(1 if ord(sign) < 128 else 2 if ord(sign) < 2048 else 3 for sign in text)
+    return math.log2(perplexity) * tokens / n
+""",
+            "the answer is",
+        ),
+        (
+            """
+import math, unicodedata
+
+def bits_per_byte(perplexity, tokens, text):
+    n = len(unicodedata.normalize("NFC", text).encode())
+    return math.log2(perplexity) * tokens / n
+""",
+            "the answer is",
+        ),
     ],
 }
 
@@ -558,6 +728,58 @@ def encode_word(word, merges):
         tokens[i : i + 2] = [tokens[i] + tokens[i + 1]]
         heap = pairs()
     return tokens
+""",
+        """
+class Tokenizer:
+    def __init__(self, merges):
+        self.rank = {}
+        for i, (left, right) in enumerate(merges):
+            self.rank.setdefault((left, right), i)
+
+    def oldest(self, tokens):
+        known = [p for p in zip(tokens[:-1], tokens[1:]) if p in self.rank]
+        return min(known, key=self.rank.get, default=None)
+
+    def encode(self, tokens):
+        pair = self.oldest(tokens)
+        if pair is None:
+            return list(tokens)
+        out = []
+        for token in tokens:
+            if out and (out[-1], token) == pair:
+                out[-1:] = ["".join(pair), ""]  # an empty mark: used up
+            else:
+                out.append(token)
+        return self.encode([token for token in out if token])
+
+def encode_word(word, merges):
+    return Tokenizer(merges).encode(list(word))
+""",
+        """
+import re
+
+def encode_word(word, merges):
+    text = "\\x00".join(word)  # a sign between two tokens
+    for left, right in merges:
+        pair = re.escape(left + "\\x00" + right)
+        text = re.sub(f"(?<![^\\x00]){pair}(?![^\\x00])", lambda found: left + right, text)
+    return text.split("\\x00") if word else []
+""",
+        """
+import numpy as np
+
+def encode_word(word, merges):
+    cuts = np.ones(len(word) + 1, dtype=bool)  # where a token begins, or the word ends
+    for left, right in merges:
+        places, i = np.flatnonzero(cuts), 0
+        while i + 2 < len(places):
+            a, b, c = places[i : i + 3]
+            if (word[a:b], word[b:c]) == (left, right):
+                cuts[b] = False
+                i += 1
+            i += 1
+    places = np.flatnonzero(cuts)
+    return [word[a:b] for a, b in zip(places[:-1], places[1:])]
 """,
     ],
     "cut_differently": [
@@ -600,6 +822,32 @@ def cut_differently(merges):
         if cut != tokens:
             return word
 """,
+        JOIN
+        + """
+from collections import deque
+
+def replay(word, merges):
+    tokens = list(word)
+    for pair in merges:
+        tokens = join(tokens, pair)
+    return tokens
+
+def greedy(word, known):
+    cut = []
+    while word:
+        cut.append(next(word[:n] for n in range(len(word), 0, -1) if n == 1 or word[:n] in known))
+        word = word.removeprefix(cut[-1])
+    return cut
+
+def cut_differently(merges):
+    letters, known = set("".join(map("".join, merges))), set(map("".join, merges))
+    queue = deque(letters)
+    while queue:
+        word = queue.popleft()
+        if replay(word, merges) != greedy(word, known):
+            return word
+        queue.extend(word + letter for letter in letters)
+""",
     ],
     "best_pair": [
         """
@@ -628,6 +876,37 @@ def best_pair(words, age):
     place = int((table.flatten() == table.max()).int().argmax())
     return names[place // len(names)], names[place % len(names)]
 """,
+        """
+from collections import defaultdict
+
+class Trainer:
+    def __init__(self):
+        self.grad = defaultdict(int)
+
+    def add(self, tokens, times):
+        for i in range(1, len(tokens)):
+            self.grad[tokens[i - 1], tokens[i]] += times
+
+def best_pair(words, age):
+    trainer = Trainer()
+    for tokens, times in words:
+        trainer.add(tokens, times)
+    by_right = sorted(trainer.grad, key=lambda pair: age[pair[1]])
+    by_left = sorted(by_right, key=lambda pair: age[pair[0]])
+    return sorted(by_left, key=lambda pair: trainer.grad[pair], reverse=True)[0]
+""",
+        """
+import numpy as np
+
+def best_pair(words, age):
+    oldest = sorted(age, key=age.get)
+    table = np.zeros((len(oldest), len(oldest)), dtype=np.int64)
+    for tokens, times in words:
+        places = np.array([oldest.index(token) for token in tokens], dtype=np.int64)
+        np.add.at(table, (places[:-1], places[1:]), times)
+    left, right = np.unravel_index(table.argmax(), table.shape)
+    return oldest[left], oldest[right]
+""",
     ],
     "decode": [
         """
@@ -649,6 +928,35 @@ def decode(ids, merges):
 
     return str(bytes(sum(map(spell, ids), [])), "utf-8", "replace")
 """,
+        """
+import numpy as np
+
+def decode(ids, merges):
+    pieces = {i: np.array([i], dtype=np.uint8) for i in range(256)}
+    for k, pair in enumerate(merges):
+        pieces[256 + k] = np.concatenate([pieces[part] for part in pair])
+    empty = np.zeros(0, dtype=np.uint8)
+    return np.concatenate([empty, *(pieces[i] for i in ids)]).tobytes().decode(errors="replace")
+""",
+        """
+import codecs
+
+class Decoder:
+    def __init__(self, merges):
+        self.merges = merges
+
+    def spell(self, i):
+        if i >= 256:
+            for part in self.merges[i - 256]:
+                yield from self.spell(part)
+        else:
+            yield i
+
+def decode(ids, merges):
+    decoder, utf8 = Decoder(merges), codecs.getincrementaldecoder("utf-8")(errors="replace")
+    text = [utf8.decode(bytes([byte])) for i in ids for byte in decoder.spell(i)]
+    return "".join(text) + utf8.decode(b"", final=True)
+""",
     ],
     "bits_per_byte": [
         """
@@ -666,5 +974,65 @@ def bits_per_byte(perplexity, tokens, text):
     bits = nats / torch.tensor(2.0, dtype=torch.float64).log()
     return bits.item() / sum(len(sign.encode()) for sign in text)
 """,
+        """
+import math
+
+class Model:
+    def __init__(self, perplexity):
+        self.cross_entropy = math.log(perplexity)
+
+    def bits(self, tokens):
+        return tokens * self.cross_entropy / math.log(2)
+
+def utf8_bytes(sign):
+    code = ord(sign)
+    return 1 + (code > 0x7F) + (code > 0x7FF) + (code > 0xFFFF)
+
+def bits_per_byte(perplexity, tokens, text):
+    return Model(perplexity).bits(tokens) / sum(map(utf8_bytes, text))
+""",
+        """
+import numpy as np
+
+def bits_per_byte(perplexity, tokens, text):
+    n = np.frombuffer(text.encode("utf-8"), dtype=np.uint8).size
+    return (np.log2(np.float64(perplexity)) * tokens / n).item()
+""",
     ],
+}
+
+LINE = "letters = sorted({letter for pair in merges for token in merges for letter in token})"
+LONG = "words of whole tokens are words of letters, too"
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "encode_word": {
+        "age = {pair: i for i, pair in enumerate(merges)}": "the pairs are tuples",
+        "pairs = [pair for pair in zip(tokens, tokens[1:]) if pair in merges]": "slow, but right",
+    },
+    "cut_differently": {
+        "letters = {letter for pair in merges for token in pair for letter in token}": "any order",
+        "for length in range(7):": "no word of two letters is cut in two ways",
+        "for length in range(3, 7):": "no word of two letters is cut in two ways",
+        "for length in range(1, 7):": "no word of two letters is cut in two ways",
+        "for length in range(2, 8):": "six letters are enough",
+        "tokens = list(signs)": "the same letters",
+        "if replayed(signs) != longest_first(word, merges):": "the same letters",
+        "if tuple(tokens[i:i + 2]) == pair:": "the same letters",
+        "i = -1": "a short slice is no pair",
+        "while i < len(tokens):": "a short slice is no pair",
+        "while i + 1 <= len(tokens):": "a short slice is no pair",
+        "while i - 1 < len(tokens):": "a short slice is no pair",
+        "while i + 0 < len(tokens):": "a short slice is no pair",
+        "while i + 1 < len(word):": "a short slice is no pair",
+        "while i + 1 < len(signs):": "a short slice is no pair",
+        "letters = sorted({token for pair in merges for token in pair for letter in token})": LONG,
+        LINE: LONG,
+        "letters = sorted({letter for pair in merges for token in pair for letter in pair})": LONG,
+    },
+    "best_pair": {
+        "counts[pair] = counts.get(pair, 1) + times": "every count is off by one",
+        "counts[pair] = counts.get(pair, -1) + times": "every count is off by one",
+    },
+    "decode": {
+        "return b''.join((vocabulary[i] for i in ids)).decode(errors='replace')": "the default"
+    },
 }

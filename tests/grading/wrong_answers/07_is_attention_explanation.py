@@ -78,6 +78,14 @@ def saliencies(G):
 """,
             "expected a tuple of 3",
         ),
+        (
+            """
+def saliencies(G):
+    G = G.float() if G.dtype != torch.float64 else G
+    return G.mean(-1), G.abs().mean(-1), G.square().sum(-1).sqrt()
+""",
+            "expected float16",
+        ),
     ],
     "kendall_tau": [
         (
@@ -86,7 +94,7 @@ def kendall_tau(x, y):
     C = D = n = 0
     for i in range(len(x)):
         for j in range(i):
-            s = (x[i] - x[j]) * (y[i] - y[j])
+            s = (x[i] - x[j]).sign() * (y[i] - y[j]).sign()
             C, D, n = C + int(s > 0), D + int(s < 0), n + 1
     return (C - D) / n
 """,
@@ -98,7 +106,7 @@ def kendall_tau(x, y):
     C = D = 0
     for i in range(len(x)):
         for j in range(i):
-            s = (x[i] - x[j]) * (y[i] - y[j])
+            s = (x[i] - x[j]).sign() * (y[i] - y[j]).sign()
             C, D = C + int(s > 0), D + int(s < 0)
     return (C - D) / (C + D)
 """,
@@ -120,7 +128,7 @@ def kendall_tau(x, y):
     C = n = 0
     for i in range(len(x)):
         for j in range(i):
-            C, n = C + int((x[i] - x[j]) * (y[i] - y[j]) > 0), n + 1
+            C, n = C + int((x[i] > x[j] and y[i] > y[j]) or (x[i] < x[j] and y[i] < y[j])), n + 1
     return C / n
 """,
             "this is the share of concordant pairs",
@@ -145,7 +153,7 @@ def kendall_tau(x, y):
         (
             """
 def kendall_tau(x, y):
-    x, y = x - x.mean(), y - y.mean()
+    x, y = x.double() - x.double().mean(), y.double() - y.double().mean()
     return ((x * y).sum() / (x.square().sum() * y.square().sum()).sqrt()).item()
 """,
             "this is pearson",
@@ -188,6 +196,49 @@ def kendall_tau(x, y):
     return (a * b).sum() / ((a != 0).sum() * (b != 0).sum()).sqrt()
 """,
             ".item() makes a number",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    above = n = n_x = n_y = 0
+    for i in range(len(x)):
+        for j in range(i):
+            a = int(x[i] > x[j]) - int(x[i] < x[j])
+            b = int(y[i] > y[j]) - int(y[i] < y[j])
+            above, n = above + a * b, n + 1
+            n_x += a == 0 and b != 0
+            n_y += b == 0 and a != 0
+    return above / ((n - n_x) * (n - n_y)) ** 0.5
+""",
+            "you leave a pair that is tied in both",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    C = D = n = n_x = n_y = 0
+    for i in range(len(x)):
+        for j in range(i):
+            n += 1
+            n_x += int(x[i] == x[j])
+            n_y += int(y[i] == y[j])
+            s = (x[i] - x[j]) * (y[i] - y[j])
+            C += int(s > 0)
+            D += int(s < 0)
+    return (C - D) / ((n - n_x) * (n - n_y)) ** 0.5
+""",
+            "the product of two tiny ones",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    def signs(z):
+        apart = z[:, None] - z
+        return torch.where(apart.abs() < 1e-8, 0, apart.sign())
+
+    a, b = signs(x), signs(y)
+    return ((a * b).sum() / ((a != 0).sum() * (b != 0).sum()).sqrt()).item()
+""",
+            "the answer is",
         ),
     ],
     "jensen_shannon": [
@@ -284,6 +335,33 @@ def jensen_shannon(p, q):
 """,
             "this is the total variation",
         ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    return (torch.xlogy(p, p / m) + torch.xlogy(q, q / m)).sum(-1) / 2
+""",
+            "where both weights are 0 you get nan",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    parts = [torch.where(one > 1e-3, one * (one / m).log(), 0).sum(-1) for one in (p, q)]
+    return (parts[0] + parts[1]) / 2
+""",
+            "differ",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    p, q = (one if one.dtype == torch.float64 else one.float() for one in (p, q))
+    m = (p + q) / 2
+    parts = [torch.where(one > 0, one * (one / m).log(), 0).sum(-1) for one in (p, q)]
+    return (parts[0] + parts[1]) / 2
+""",
+            "expected float16",
+        ),
     ],
     "other_attention": [
         (
@@ -357,6 +435,17 @@ def other_attention(votes, alpha, far):
     w[i] = (votes[j] - y) / (votes[j] - votes[i])
     w[j] = 1 - w[i]
     return 0.5 * w + 0.5 * alpha
+""",
+            "choose words that have little of alpha",
+        ),
+        (
+            """
+def other_attention(votes, alpha, far):
+    y, i, j = (alpha * votes).sum(), votes.argmin(), votes.argmax()
+    w = torch.zeros_like(alpha)
+    w[i] = (votes[j] - y) / (votes[j] - votes[i])
+    w[j] = 1 - w[i]
+    return w
 """,
             "choose words that have little of alpha",
         ),
@@ -474,6 +563,38 @@ def rollout(A):
 """,
             "dtype float32, expected float64",
         ),
+        (
+            """
+def rollout(A):
+    A = A if A.dtype == torch.float64 else A.float()
+    out = unit = torch.eye(A.shape[-1], dtype=A.dtype)
+    for layer in A.mean(1):
+        out = (layer + unit) / 2 @ out
+    return out
+""",
+            "expected float16",
+        ),
+        (
+            """
+def rollout(A):
+    unit = torch.eye(A.shape[-1], dtype=A.dtype)
+    out = unit
+    for layer in A.mean(0):
+        out = (layer + unit) / 2 @ out
+    return out
+""",
+            "differ",
+        ),
+        (
+            """
+def rollout(maps):
+    out = unit = torch.eye(maps.shape[-1], dtype=maps.dtype)
+    for layer in maps.mean(1):
+        out = (layer + unit) / 2 @ out
+    return out
+""",
+            "raised typeerror",
+        ),
     ],
 }
 
@@ -498,6 +619,29 @@ def saliencies(G):
     l2 = torch.einsum("...d,...d->...", G, G).sqrt()
     return torch.einsum("...d->...", G) / d, l1, l2
 """,
+        """
+import numpy as np
+
+def saliencies(G):
+    grad = G.double().numpy()
+    found = grad.mean(-1), np.abs(grad).mean(-1), np.sqrt((grad**2).sum(-1))
+    return tuple(torch.from_numpy(np.asarray(one)).to(G.dtype) for one in found)
+""",
+        """
+from functools import reduce
+
+class Row:
+    def __init__(self, jacobian):
+        self.jacobian = jacobian.unbind(-1)
+
+    def mean(self, change):
+        return reduce(torch.add, map(change, self.jacobian)) / len(self.jacobian)
+
+def saliencies(G):
+    row = Row(G)
+    l2 = (row.mean(lambda part: part.double() ** 2) * G.size(-1)).sqrt()
+    return row.mean(lambda part: part), row.mean(torch.abs), l2.to(G)
+""",
     ],
     "kendall_tau": [
         """
@@ -508,9 +652,8 @@ def kendall_tau(x, y):
             n += 1
             n_x += int(x[i] == x[j])
             n_y += int(y[i] == y[j])
-            s = (x[i] - x[j]) * (y[i] - y[j])
-            C += int(s > 0)
-            D += int(s < 0)
+            C += int((x[i] > x[j] and y[i] > y[j]) or (x[i] < x[j] and y[i] < y[j]))
+            D += int((x[i] > x[j] and y[i] < y[j]) or (x[i] < x[j] and y[i] > y[j]))
     return (C - D) / ((n - n_x) * (n - n_y)) ** 0.5
 """,
         """
@@ -523,6 +666,35 @@ def kendall_tau(x, y):
     a = np.array([np.sign(s - t) for s, t in combinations(x.tolist(), 2)])
     b = np.array([np.sign(s - t) for s, t in combinations(y.tolist(), 2)])
     return float(a @ b / math.sqrt((a @ a) * (b @ b)))
+""",
+        """
+import numpy as np
+
+def order(z):
+    grad = np.subtract.outer(z.numpy(), z.numpy())
+    return np.sign(grad)[np.triu_indices(len(grad), 1)]
+
+def kendall_tau(x, y):
+    a, b = order(x), order(y)
+    return float(np.dot(a, b) / np.sqrt(np.count_nonzero(a)) / np.sqrt(np.count_nonzero(b)))
+""",
+        """
+from collections import Counter
+from itertools import combinations
+
+class Pairs:
+    def __init__(self, z):
+        self.number = len(z) * (len(z) - 1) // 2
+        self.tied = sum(n * (n - 1) // 2 for n in Counter(z).values())
+
+def kendall_tau(x, y):
+    words = sorted(zip(x.tolist(), y.tolist()))
+    score = 0
+    for (a, b), (c, d) in combinations(words, 2):
+        if a < c:
+            score += (d > b) - (d < b)
+    left, right = Pairs(x.tolist()), Pairs(y.tolist())
+    return score / ((left.number - left.tied) * (right.number - right.tied)) ** 0.5
 """,
     ],
     "jensen_shannon": [
@@ -545,6 +717,29 @@ def jensen_shannon(p, q):
     both = torch.stack([p, q])
     m = both.mean(0)
     return (torch.xlogy(both, both) - torch.xlogy(both, m)).sum(-1).mean(0)
+""",
+        """
+import numpy as np
+
+def entropy(p):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return -np.nansum(p * np.log(p), axis=-1)
+
+def jensen_shannon(p, q):
+    a, b = p.double().numpy(), q.double().numpy()
+    found = entropy((a + b) / 2) - (entropy(a) + entropy(b)) / 2
+    return torch.as_tensor(found, dtype=p.dtype)
+""",
+        """
+def kl(p, q):
+    p, q = p.double(), q.double()
+    cross_entropy = -(p * q.clamp(min=1e-300).log())
+    own = -(p * p.clamp(min=1e-300).log())
+    return torch.einsum("...t->...", cross_entropy - own)
+
+def jensen_shannon(p, q):
+    m = torch.lerp(p.double(), q.double(), 0.5)
+    return (0.5 * kl(p, m) + 0.5 * kl(q, m)).to(p.dtype)
 """,
     ],
     "other_attention": [
@@ -573,6 +768,44 @@ def other_attention(votes, alpha, far):
     distance = (w - alpha).abs().sum(-1).masked_fill(~right, -1.0)
     return w.flatten(0, 1)[distance.argmax()]
 """,
+        """
+import numpy as np
+from itertools import permutations
+
+class Adversary:
+    def __init__(self, votes, alpha):
+        self.votes, self.alpha = votes.double().numpy(), alpha.double().numpy()
+        self.y = self.votes @ self.alpha
+
+    def corner(self, i, j):
+        w = np.zeros_like(self.alpha)
+        w[j] = (self.y - self.votes[i]) / (self.votes[j] - self.votes[i])
+        w[i] = 1 - w[j]
+        return w
+
+    def distance(self, w):
+        return np.abs(w - self.alpha).sum() / 2
+
+def other_attention(votes, alpha, far):
+    adversary = Adversary(votes, alpha)
+    pairs = permutations(range(len(alpha)), 2)
+    corners = [adversary.corner(i, j) for i, j in pairs if adversary.votes[i] != adversary.votes[j]]
+    corners = [w for w in corners if w.min() >= 0]
+    return torch.tensor(max(corners, key=adversary.distance), dtype=alpha.dtype)
+""",
+        """
+def other_attention(votes, alpha, far):
+    v, a = votes.tolist(), alpha.tolist()
+    y = sum(s * t for s, t in zip(v, a))
+    lower = sorted((t for t in range(len(v)) if v[t] < y), key=lambda t: a[t])
+    upper = sorted((t for t in range(len(v)) if v[t] >= y), key=lambda t: a[t])
+    for i in lower:
+        for j in upper:
+            grad = (y - v[i]) / (v[j] - v[i])
+            if 1 - min(a[i], 1 - grad) - min(a[j], grad) >= far:
+                shares = {i: 1 - grad, j: grad}
+                return torch.tensor([shares.get(t, 0.0) for t in range(len(v))])
+""",
     ],
     "rollout": [
         """
@@ -596,5 +829,59 @@ def rollout(A):
     maps = maps.lerp(torch.eye(A.shape[-1], dtype=A.dtype).expand_as(maps), 0.5)
     return functools.reduce(torch.matmul, list(maps)[::-1])
 """,
+        """
+import numpy as np
+
+def rollout(A):
+    heads = A.double().numpy()
+    maps = [0.5 * layer.mean(axis=0) + 0.5 * np.identity(layer.shape[-1]) for layer in heads]
+    out = maps[-1]
+    for layer in maps[-2::-1]:
+        out = np.dot(out, layer)
+    return torch.from_numpy(out).to(A.dtype)
+""",
+        """
+class Layer:
+    def __init__(self, heads):
+        self.map = sum(heads) / len(heads)
+
+    def look(self, jacobian):
+        return (torch.einsum("ts,sr->tr", self.map, jacobian) + jacobian) / 2
+
+def rollout(A):
+    jacobian = torch.eye(A.shape[-1]).to(A.dtype)
+    for heads in A:
+        jacobian = Layer(heads.unbind(0)).look(jacobian)
+    return jacobian
+""",
     ],
+}
+
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "other_attention": {
+        "y, best, longest = ((alpha * votes).sum(), votes, -1.0)": "the first pair replaces it",
+        "y, best, longest = ((alpha * votes).sum(), far, -1.0)": "the first pair replaces it",
+        "y, best, longest = ((alpha * votes).sum(), alpha, -2.0)": "the first pair replaces it",
+        "y, best, longest = ((alpha * votes).sum(), alpha, -0.5)": "the first pair replaces it",
+        "for i in range(len(alpha)):": "all of one length",
+        "for i in range(len(best)):": "all of one length",
+        "for j in range(len(alpha)):": "all of one length",
+        "for j in range(len(best)):": "all of one length",
+        "w = torch.zeros_like(votes)": "all of one length",
+        "w = torch.zeros_like(best)": "all of one length",
+        "if votes[i] <= y <= votes[j]:": "a word that votes y alone is never needed",
+        "if votes[i] < y < votes[j]:": "a word that votes y alone is never needed",
+        "distance = (w - alpha).abs().sum() / 2": "a tensor of one number compares alike",
+        "if far > longest:": "ends with a pair that is far enough, too",
+        "if distance > far:": "ends with a pair that is far enough, too",
+        "best, longest = (w, far)": "ends with a pair that is far enough, too",
+        "if distance >= longest:": "among equals any will do",
+        "distance = float((w - alpha).abs().sum())": "another scale, the same order",
+        "distance = float((w - alpha).abs().sum() * 2)": "another scale, the same order",
+        "distance = float((w - alpha).abs().sum() / 3)": "another scale, the same order",
+        "distance = float((w - alpha).abs().sum() / 1)": "another scale, the same order",
+        "distance = float((w - alpha).abs().mean() / 2)": "another scale, the same order",
+        "distance = float((alpha - w).abs().sum() / 2)": "the size of a difference",
+    },
+    "rollout": {"unit = torch.eye(A.shape[-2], dtype=A.dtype)": "the maps are square"},
 }

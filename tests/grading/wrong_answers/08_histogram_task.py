@@ -103,6 +103,40 @@ def count_share(T, D, c):
 """,
             "the answer is",
         ),
+        (
+            """
+import math
+
+def count_share(T, D, c):
+    if c < 1 or c >= T:
+        return 0.0
+    return math.comb(T - 1, c - 1) * (1 / D) ** (c - 1) * (1 - 1 / D) ** (T - c)
+""",
+            "the answer is 0",
+        ),
+        (
+            """
+import math
+
+def count_share(T, D, c):
+    if c == 0 or c > T:
+        return 0.0
+    return math.comb(T - 1, c - 1) * (1 / D) ** (c - 1) * (1 - 1 / D) ** (T - c)
+""",
+            "raised valueerror",
+        ),
+        (
+            """
+def count_share(T, D, c):
+    if c == 0 or c > T:
+        return 0.0
+    ways = 1.0
+    for i in range(c - 1):
+        ways *= (T - 1 - i) / (i + 1)
+    return ways * (1 / D) ** (c - 1) * (1 - 1 / D) ** (T - c)
+""",
+            "expected 0",
+        ),
     ],
     "count_by_places": [
         (
@@ -210,6 +244,29 @@ def count_by_places(ids, a, D):
 """,
             "the answer has the shape (",
         ),
+        (
+            """
+def count_by_places(ids, a, D):
+    T = min(ids.shape[1], 10)
+    b = (1 - a) / (T - 1)
+    amounts = b * torch.nn.functional.one_hot(ids, D).float().sum(1, keepdim=True)
+    amounts = amounts + (a - b) * torch.nn.functional.one_hot(ids, D)
+    return ((amounts - (a - b)).relu().sum(-1) / b).round().long()
+""",
+            "differ",
+        ),
+        (
+            """
+def count_by_places(ids, a, D):
+    D = min(D, ids.shape[1])
+    T = ids.shape[1]
+    b = (1 - a) / (T - 1)
+    fixed = torch.full((T, T), b).fill_diagonal_(a)
+    amounts = fixed @ torch.nn.functional.one_hot(ids, D).float()
+    return ((amounts - (a - b)).relu().sum(-1) / b).round().long()
+""",
+            "raised runtimeerror",
+        ),
     ],
     "smallest_diagonal": [
         (
@@ -278,6 +335,20 @@ def smallest_diagonal(T, most):
     return (most + 1) // (T + most)
 """,
             "the same answer whatever it is given",
+        ),
+        (
+            """
+def smallest_diagonal(T, most):
+    return (min(most, T - 2) + 1) / (T + min(most, T - 2))
+""",
+            "the answer is",
+        ),
+        (
+            """
+def smallest_diagonal(length, most):
+    return (most + 1) / (length + most)
+""",
+            "raised typeerror",
         ),
     ],
     "semantic_map": [
@@ -369,6 +440,23 @@ def semantic_map(ids, beta):
 """,
             "dtype float64, expected float32",
         ),
+        (
+            """
+def semantic_map(ids, beta):
+    same = ids[..., :, None] == ids[..., None, :]
+    return (beta * same).softmax(-1)
+""",
+            "notimplementederror",
+        ),
+        (
+            """
+def semantic_map(ids, beta):
+    same = (ids[..., :, None] == ids[..., None, :]).double()
+    e = torch.exp(beta * same)
+    return (e / e.sum(-1, keepdim=True)).float()
+""",
+            "differ",
+        ),
     ],
     "asymmetry": [
         (
@@ -459,6 +547,15 @@ def asymmetry(x, W_Q, W_K):
 """,
             "the answer has the shape (1,)",
         ),
+        (
+            """
+def asymmetry(x, W_Q, W_K):
+    S = (x @ W_Q) @ (x @ W_K).mT
+    S = S if S.dtype == torch.float64 else S.float()
+    return (S - S.mT).square().sum((-2, -1)).sqrt() / S.square().sum((-2, -1)).sqrt()
+""",
+            "expected float16",
+        ),
     ],
 }
 
@@ -483,6 +580,32 @@ def count_share(T, D, c):
         return 0.0
     log = math.lgamma(T) - math.lgamma(c) - math.lgamma(T - c + 1)
     return math.exp(log + (T - c) * math.log(D - 1) - (T - 1) * math.log(D))
+""",
+        """
+from fractions import Fraction
+
+class Binomial:
+    def __init__(self, n, p):
+        self.n, self.p = n, p
+
+    def at(self, k):
+        ways = Fraction(1)
+        for i in range(k):
+            ways = ways * (self.n - i) / (i + 1)
+        return ways * self.p**k * (1 - self.p) ** (self.n - k)
+
+def count_share(T, D, c):
+    return float(Binomial(T - 1, Fraction(1, D)).at(c - 1)) if c in range(1, T + 1) else 0.0
+""",
+        """
+import numpy as np
+
+def count_share(T, D, c):
+    jacobian = np.ones(1)
+    for _ in range(T - 1):
+        jacobian = np.convolve(jacobian, [1 - 1 / D, 1 / D])
+    shares = dict(enumerate(jacobian.tolist(), start=1))
+    return shares.get(c, 0.0)
 """,
     ],
     "count_by_places": [
@@ -511,6 +634,35 @@ def count_by_places(ids, a, D):
     hidden = torch.clamp(amounts - a + b, min=0)
     return torch.einsum("ntd->nt", hidden).div(b).round().to(torch.int64)
 """,
+        """
+import numpy as np
+
+def count_by_places(ids, a, D):
+    rows = ids.numpy()
+    T = rows.shape[-1]
+    b = (1 - a) / (T - 1)
+    counts = np.stack([(rows == symbol).sum(1) for symbol in range(D)], axis=1)
+    amounts = np.repeat(b * counts[:, None, :], T, axis=1)
+    amounts += (a - b) * (rows[:, :, None] == np.arange(D))
+    total = np.maximum(amounts - (a - b), 0).sum(-1)
+    return torch.from_numpy(np.rint(total / b).astype(np.int64))
+""",
+        """
+class Counter:
+    def __init__(self, T, a):
+        self.b = (1 - a) / (T - 1)
+        self.threshold = a - self.b
+        self.map = torch.eye(T).double() * self.threshold + self.b
+
+    def __call__(self, row, D):
+        tokens = torch.nn.functional.one_hot(row, D).double()
+        units = torch.clamp(self.map.matmul(tokens) - self.threshold, min=0.0)
+        return torch.floor(units.sum(1) / self.b + 0.5).to(torch.int64)
+
+def count_by_places(ids, a, D):
+    count = Counter(ids.shape[1], a)
+    return torch.stack([count(row, D) for row in ids])
+""",
     ],
     "smallest_diagonal": [
         """
@@ -531,6 +683,31 @@ from fractions import Fraction
 def smallest_diagonal(T, most):
     odds = Fraction(most + 1, T - 1)  # a / (1 - a)
     return float(odds / (1 + odds))
+""",
+        """
+import numpy as np
+
+def smallest_diagonal(T, most):
+    # a - b >= most b and a + (T - 1) b = 1, both with equality
+    left = np.array([[1.0, -1.0 - most], [1.0, T - 1.0]])
+    return float(np.linalg.solve(left, np.array([0.0, 1.0]))[0])
+""",
+        """
+class Map:
+    def __init__(self, T):
+        self.T = T
+
+    def even(self, a):
+        return (1 - a) / (self.T - 1)
+
+def smallest_diagonal(T, most):
+    cross_entropy, fixed, step = 0.0, Map(T), 1.0
+    while step > 1e-12:
+        step /= 2
+        a = cross_entropy + step
+        if (most + 1) * fixed.even(a) > a:
+            cross_entropy = a
+    return cross_entropy + step
 """,
     ],
     "semantic_map": [
@@ -557,6 +734,30 @@ def semantic_map(ids, beta):
     scores = beta * torch.einsum("...sd,...td->...st", tokens, tokens)
     return torch.exp(scores - scores.logsumexp(-1, keepdim=True))
 """,
+        """
+import numpy as np
+
+def semantic_map(ids, beta):
+    rows = ids.numpy()
+    scores = np.where(rows[..., :, None] == rows[..., None, :], 0.0, -float(beta))
+    weights = np.exp(scores)
+    weights /= weights.sum(-1, keepdims=True)
+    return torch.from_numpy(weights).float()
+""",
+        """
+class Head:
+    def __init__(self, W_E, beta):
+        self.W_E, self.beta = W_E, beta
+
+    def scores(self, ids):
+        x = self.W_E[ids]
+        return torch.einsum("...sd,...td->...st", self.beta * x, x)
+
+def semantic_map(ids, beta):
+    grad = Head(torch.eye(int(ids.max()) + 1, dtype=torch.float64), beta).scores(ids)
+    grad = grad - grad.amax(-1, keepdim=True)
+    return (grad.exp() / grad.exp().sum(-1, keepdim=True)).to(torch.float32)
+""",
     ],
     "asymmetry": [
         """
@@ -573,5 +774,46 @@ def asymmetry(x, W_Q, W_K):
     both = torch.stack([S - S.transpose(1, 2), S]).flatten(2).norm(dim=-1)
     return both[0] / both[1]
 """,
+        """
+import numpy as np
+
+def asymmetry(x, W_Q, W_K):
+    q, k = (x.double().numpy() @ W.double().numpy() for W in (W_Q, W_K))
+    S = q @ k.transpose(0, 2, 1)
+    apart = np.linalg.norm(S - S.transpose(0, 2, 1), axis=(1, 2))
+    return torch.as_tensor(apart / np.linalg.norm(S, axis=(1, 2)), dtype=x.dtype)
+""",
+        """
+def size(matrix):
+    return sum(value**2 for row in matrix for value in row) ** 0.5
+
+class Text:
+    def __init__(self, x, jacobian):
+        self.scores = (x @ jacobian @ x.T).tolist()
+
+    def mirrored(self):
+        rows = range(len(self.scores))
+        return [[self.scores[s][t] - self.scores[t][s] for t in rows] for s in rows]
+
+def asymmetry(x, W_Q, W_K):
+    jacobian = W_Q.double() @ W_K.double().T
+    texts = [Text(one.double(), jacobian) for one in x]
+    found = [size(text.mirrored()) / size(text.scores) for text in texts]
+    return torch.tensor(found, dtype=x.dtype)
+""",
     ],
+}
+
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "count_share": {
+        "if c < 1:": "math.comb is 0 beyond T",
+        "if c < 1 or T > T:": "math.comb is 0 beyond T",
+        "if c < 1 or c > c:": "math.comb is 0 beyond T",
+    },
+    "count_by_places": {
+        "amounts = fixed @ torch.nn.functional.one_hot(ids).float()": "absent symbols count 0"
+    },
+    "asymmetry": {
+        "return (S.mT - S).square().sum((-2, -1)).sqrt() / size": "the size of a difference"
+    },
 }

@@ -1,0 +1,180 @@
+"""What the matrices of a head say on their own, and what its maps do on chosen tokens.
+
+A head of an attention-only transformer is two maps between tokens (Elhage et al. 2021): the QK
+circuit, W_E W_Q W_Kᵀ W_Eᵀ, tells which source a destination looks for, and the OV circuit,
+W_E W_V W_O W_U, what a source does to the logits when it is looked at. Both are D × D and of rank
+d_head. Nothing here makes more of them than the rows that were asked for.
+
+Matrices may have leading axes, such as one for the heads.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def qk_circuit(queries: Tensor, W_Q: Tensor, W_K: Tensor, keys: Tensor) -> Tensor:
+    """Scores before the softmax, between chosen vectors: queries W_Q W_Kᵀ keysᵀ / √d_k.
+
+    Args:
+        queries: (N, d_model), such as rows of W_E.
+        W_Q: (..., d_model, d_k).
+        W_K: likewise.
+        keys: (M, d_model).
+
+    Returns:
+        (..., N, M), row = destination.
+    """
+    scores: Tensor = (queries @ W_Q) @ (keys @ W_K).mT / W_Q.shape[-1] ** 0.5
+    return scores
+
+
+def ov_circuit(sources: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor:
+    """Change of the logits where a source is attended to with weight 1: sources W_V W_O W_U.
+
+    Args:
+        sources: (N, d_model), such as rows of W_E.
+        W_V: (..., d_model, d_v).
+        W_O: (..., d_v, d_model).
+        W_U: (d_model, M), all columns or some.
+
+    Returns:
+        (..., N, M), row = source.
+    """
+    return (sources @ W_V) @ (W_O @ W_U)
+
+
+def largest_entries(
+    left: Tensor, right: Tensor, count: int, block: int = 256
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The largest entries of left @ right, found in blocks of rows.
+
+    Args:
+        left: (N, r).
+        right: (r, M).
+        count: how many.
+        block: rows of the product that exist at once.
+
+    Returns:
+        values, rows and columns, each (count,), the largest first.
+    """
+    values, places = left.new_empty(0), torch.empty(0, dtype=torch.int64)
+    for start in range(0, len(left), block):
+        part = (left[start : start + block] @ right).flatten()
+        found = part.topk(min(count, len(part)))
+        values = torch.cat([values, found.values])
+        places = torch.cat([places, found.indices + start * right.shape[1]])
+        values, kept = values.topk(min(count, len(values)))
+        places = places[kept]
+    return values, places // right.shape[1], places % right.shape[1]
+
+
+def product_eigenvalues(left: Tensor, right: Tensor) -> Tensor:
+    """The eigenvalues of left @ right that need not be 0, from the small product right @ left.
+
+    AB and BA have the same eigenvalues but for zeros, so a D × D circuit of rank r takes an r × r
+    matrix.
+
+    Args:
+        left: (..., D, r).
+        right: (..., r, D).
+
+    Returns:
+        (..., r), complex.
+    """
+    found: Tensor = torch.linalg.eigvals(right @ left)
+    return found
+
+
+def copying_score(eigenvalues: Tensor) -> Tensor:
+    """Re Σλ / Σ|λ| (Elhage et al. 2021): (..., r) to (...), between −1 and 1.
+
+    1 if every eigenvalue is real and positive: what is attended to becomes more likely itself.
+
+    >>> copying_score(torch.tensor([3.0, -1.0])).item()
+    0.5
+    """
+    return eigenvalues.sum(-1).real / eigenvalues.abs().sum(-1)
+
+
+def composition(first: Tensor, second: Tensor) -> Tensor:
+    """How much of what one matrix writes the next one reads: ‖AB‖ / (‖A‖ ‖B‖), Frobenius.
+
+    K-composition is `composition(W_VO, W_QK.mT)`: what head 1 wrote meets the keys of head 2;
+    Q-composition `composition(W_VO, W_QK)`. Random matrices give about 1/√d_model, not 0.
+
+    Args:
+        first: (..., n, d).
+        second: (..., d, m).
+
+    Returns:
+        (...), between 0 and 1.
+    """
+    return _norm(first @ second) / (_norm(first) * _norm(second))
+
+
+def _norm(matrix: Tensor) -> Tensor:
+    norm: Tensor = torch.linalg.matrix_norm(matrix)
+    return norm
+
+
+def repeated_tokens(
+    count: int, period: int, length: int, vocab_size: int, generator: torch.Generator
+) -> Tensor:
+    """Random tokens, over and over with a period: ids (count, length), every row another."""
+    ids = torch.randint(vocab_size, (count, period), generator=generator)
+    return ids.repeat(1, -(-length // period))[:, :length]
+
+
+def offset_score(attention: Tensor, offset: int, start: int = 0) -> Tensor:
+    """The mean weight on the source that stands `offset` before the destination.
+
+    Offset 1 is the previous-token score. On tokens that repeat with a period P, offset P − 1 from
+    start = P on is the induction score: the weight on what followed the same token last time.
+
+    Args:
+        attention: (..., T, T).
+        offset: at least 0.
+        start: the first destination that counts, if it has such a source.
+
+    Returns:
+        (...).
+
+    >>> offset_score(torch.eye(3), 0).item(), offset_score(torch.eye(3), 1).item()
+    (1.0, 0.0)
+    """
+    start = max(start, offset)
+    destinations = torch.arange(start, attention.shape[-1])
+    return attention[..., destinations, destinations - offset].mean(-1)
+
+
+def replaced_head(model: Any, ids: Tensor, layer: int, head: int, instead: Tensor) -> Tensor:
+    """The last state of an attention-only transformer if one head had written something else.
+
+    Later layers read the changed stream. With `instead` = 0 the head is taken out; with its mean
+    over many texts only what depends on the text is.
+
+    Args:
+        model: a `Transformer` without feed-forward blocks, and without a norm after them.
+        ids: (B, T).
+        layer: of the head.
+        head: which.
+        instead: what it writes, broadcastable to (B, T, d_model).
+
+    Returns:
+        (B, T, d_model), ready to be unembedded.
+
+    Raises:
+        ValueError: if the model has feed-forward blocks, or norms that read what heads write.
+    """
+    if model.config.d_ff is not None or model.config.norm == "post":
+        raise ValueError("replaced_head changes attention-only models, without norm='post'")
+    x = model.embed(ids)
+    for number, block in enumerate(model.blocks):
+        state = block(x)
+        x = state.residual
+        if number == layer:
+            x = x - state.head_outputs[:, head] + instead
+    final: Tensor = model.final_norm(x)
+    return final

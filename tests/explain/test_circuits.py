@@ -1,0 +1,234 @@
+"""Circuits against what they stand for: plain sums, whole matrices, and forward passes."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from attnlib import pretrained
+from attnlib.explain import circuits
+from attnlib.models import Transformer, TransformerConfig
+
+CONFIG = TransformerConfig(vocab_size=50, d_model=24, heads=3, max_len=16, norm="none")
+
+
+def small(**changes):
+    torch.manual_seed(0)
+    return Transformer(replace(CONFIG, **changes)).eval()
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.no_grad():
+        yield
+
+
+def text(model, length=9):
+    return torch.randint(len(model.W_E), (length,), generator=torch.Generator().manual_seed(1))
+
+
+# --- the exact part: claims 40, 41, 44, 45, 46, on the model of the chapter -----------------------
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    model = pretrained.language_model("attention-1")
+    return model, model.trace("I did not like it at all, and neither did she", keep="all")
+
+
+@pytest.mark.claim(40)
+def test_heads_add(shipped):
+    (lm, trace) = shipped
+    layer, written = lm.model.blocks[0].attention, trace.head_outputs[0]
+    together, _ = layer(trace.residual[:1], causal=True)
+    assert torch.allclose(written.sum(0), together[0], atol=1e-4)
+    assert not torch.allclose(written[1:].sum(0), together[0], atol=0.1)  # one left out
+
+
+@pytest.mark.claim(41)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_the_stream_is_the_sum_of_what_was_written(layers):
+    model = small(layers=layers)
+    trace = model.trace(text(model), keep="all")
+    summed = trace.residual[0] + trace.head_outputs.sum((0, 1))
+    assert torch.allclose(summed, trace.final, atol=1e-4)
+    assert not torch.allclose(summed - trace.residual[0], trace.final, atol=0.01)
+    normed = small(layers=layers, norm="post").trace(text(model), keep="all")
+    summed = normed.residual[0] + normed.head_outputs.sum((0, 1))
+    assert not torch.allclose(summed, normed.final, atol=0.01)  # a norm between: no such sum
+
+
+@pytest.mark.claim(44)
+def test_an_entry_of_the_qk_circuit_is_a_score_without_positions(shipped):
+    lm, trace = shipped
+    model, ids = lm.model, torch.tensor(lm.encode("I did not like it at all, and neither did she"))
+    layer, places = model.blocks[0].attention, model.W_P[: len(ids)]
+    scores = trace.queries[0] @ trace.keys[0].mT / 32**0.5
+    entries = circuits.qk_circuit(model.W_E[ids], layer.W_Q, layer.W_K, model.W_E[ids])
+    assert not torch.allclose(entries, scores, atol=0.5)  # positions have terms of their own
+    alone = model.W_E[ids]
+    q, k, _ = layer.project(alone[None])
+    assert torch.allclose(entries, q[0] @ k[0].mT / 32**0.5, atol=1e-4)
+    for query, key in ((alone, places), (places, alone), (places, places)):
+        entries = entries + circuits.qk_circuit(query, layer.W_Q, layer.W_K, key)
+    assert torch.allclose(entries, scores, atol=1e-4)
+
+
+@pytest.mark.claim(45)
+def test_a_row_of_the_ov_circuit_is_the_change_of_logits_when_attended(shipped):
+    """The first token looks at itself with weight 1; any other place at others as well."""
+    lm, trace = shipped
+    model, first = lm.model, lm.encode("I")
+    layer = model.blocks[0].attention
+    source = model.W_E[first] + model.W_P[:1]
+    for h in range(4):
+        row = circuits.ov_circuit(source, layer.W_V[h], layer.W_O[h], model.W_U)[0]
+        taken = circuits.replaced_head(model, torch.tensor([first]), 0, h, torch.zeros(1))
+        change = trace.logits[0] - (taken @ model.W_U)[0, 0]
+        assert torch.allclose(row, change, atol=1e-3)
+        assert not torch.allclose(row, trace.head_outputs[0, h, 1] @ model.W_U, atol=0.1)
+
+
+@pytest.mark.claim(46)
+def test_direct_path_and_heads_are_the_logits(shipped):
+    lm, trace = shipped
+    W_U, layer = lm.model.W_U, lm.model.blocks[0].attention
+    direct = trace.residual[0] @ W_U
+    by_hand = [
+        A @ circuits.ov_circuit(trace.residual[0], V, W_O, W_U)
+        for A, V, W_O in zip(trace.attention[0], layer.W_V, layer.W_O, strict=True)
+    ]
+    assert (direct + sum(by_hand) - trace.logits).abs().max() < 1e-4
+    for h in range(4):
+        assert (direct + sum(by_hand) - by_hand[h] - trace.logits).abs().max() > 0.5
+
+
+# --- circuits and their numbers -------------------------------------------------------------------
+
+
+def test_circuits_of_all_heads_at_once():
+    model = small()
+    layer, rows = model.blocks[0].attention, model.W_E[:7]
+    qk = circuits.qk_circuit(rows, layer.W_Q, layer.W_K, model.W_E[:5])
+    ov = circuits.ov_circuit(rows, layer.W_V, layer.W_O, model.W_U)
+    assert qk.shape == (3, 7, 5)
+    assert ov.shape == (3, 7, 50)
+    for h in range(3):
+        assert torch.allclose(qk[h], rows @ layer.W_QK[h] @ model.W_E[:5].T / 8**0.5, atol=1e-5)
+        assert torch.allclose(ov[h], rows @ layer.W_VO[h] @ model.W_U, atol=1e-5)
+
+
+@pytest.mark.parametrize("block", [1, 3, 20, 100])
+@pytest.mark.parametrize("count", [1, 7, 60])
+def test_largest_entries_are_those_of_the_whole_product(block, count):
+    generator = torch.Generator().manual_seed(0)
+    left = torch.randn(20, 4, generator=generator)
+    right = torch.randn(4, 30, generator=generator)
+    values, rows, columns = circuits.largest_entries(left, right, count, block)
+    whole = left @ right
+    assert torch.allclose(values, whole.flatten().topk(count).values)
+    assert torch.allclose(whole[rows, columns], values)
+
+
+def test_eigenvalues_of_the_large_product_from_the_small_one():
+    generator = torch.Generator().manual_seed(0)
+    left = torch.randn(2, 40, 5, generator=generator, dtype=torch.float64)
+    right = torch.randn(2, 5, 40, generator=generator, dtype=torch.float64)
+    small = circuits.product_eigenvalues(left, right)
+    assert small.shape == (2, 5)
+    for h in range(2):
+        large = torch.linalg.eigvals(left[h] @ right[h])
+        large = large[large.abs().argsort(descending=True)]
+        assert large[5:].abs().max() < 1e-9
+        for value in small[h]:
+            assert (large[:5] - value).abs().min() < 1e-9
+
+
+def test_copying_score():
+    generator = torch.Generator().manual_seed(0)
+    left = torch.randn(300, 8, generator=generator)
+    copies = circuits.product_eigenvalues(left, left.T)
+    assert circuits.copying_score(copies).item() == pytest.approx(1, abs=1e-5)
+    assert circuits.copying_score(-copies).item() == pytest.approx(-1, abs=1e-5)
+    drawn = [
+        circuits.copying_score(
+            circuits.product_eigenvalues(left, torch.randn(8, 300, generator=generator))
+        )
+        for _ in range(30)
+    ]
+    assert abs(sum(drawn) / 30) < 0.15
+    turning = torch.complex(torch.tensor([0.0, 0.0]), torch.tensor([2.0, -2.0]))
+    assert circuits.copying_score(turning).item() == 0
+
+
+def test_composition():
+    """1 where all is read, 0 where nothing is, 1/√d for random matrices."""
+    one, other = torch.zeros(6, 6), torch.zeros(6, 6)
+    one[0, 2], other[2, 5] = 3.0, -2.0
+    assert circuits.composition(one, other).item() == pytest.approx(1)
+    assert circuits.composition(other, one).item() == 0
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.randn(2, 20, 100, 100, generator=generator)
+    found = circuits.composition(first, second)
+    assert found.shape == (20,)
+    assert found.mean().item() == pytest.approx(0.1, abs=0.003)
+    assert circuits.composition(first[:3, None], second[None, :2]).shape == (3, 2)
+
+
+def test_repeated_tokens():
+    generator = torch.Generator().manual_seed(0)
+    ids = circuits.repeated_tokens(5, 7, 17, 1000, generator)
+    assert ids.shape == (5, 17)
+    assert torch.equal(ids[:, 7:], ids[:, :-7])
+    assert len(ids[:, :7].unique()) > 30
+    assert 0 <= ids.min() <= ids.max() < 1000
+    assert not torch.equal(ids, circuits.repeated_tokens(5, 7, 17, 1000, generator))
+
+
+def test_offset_score_of_planted_heads():
+    T, period = 12, 4
+    A = torch.zeros(2, T, T)
+    for t in range(T):
+        A[0, t, max(t - 1, 0)] = 1  # the previous token
+        A[1, t, t - period + 1 if t >= period else t] = 1  # what followed the same token last time
+    assert circuits.offset_score(A, 1).tolist() == pytest.approx([1, 0])
+    assert circuits.offset_score(A, period - 1, period).tolist() == pytest.approx([0, 1])
+    late = torch.zeros(T, T)
+    late[period:, 0] = 1
+    late[range(period), range(period)] = 1
+    assert circuits.offset_score(late, 0).item() == pytest.approx(period / T)
+    assert circuits.offset_score(late, 0, period).item() == 0
+
+
+# --- a head that writes something else ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [{"layers": 1}, {"layers": 3}, {"layers": 2, "norm": "pre"}])
+@pytest.mark.parametrize("layer", [0, -1])
+def test_a_head_taken_out_is_a_head_without_W_O(config, layer):
+    model, cut = small(**config), small(**config)
+    layer %= len(model.blocks)
+    ids = text(model)[None].repeat(2, 1)
+    cut.blocks[layer].attention.W_O[1] = 0
+    taken = circuits.replaced_head(model, ids, layer, 1, torch.zeros(1))
+    assert torch.allclose(taken, cut.hidden(ids), atol=1e-5)
+    assert not torch.allclose(taken, model.hidden(ids), atol=1e-3)
+
+
+def test_a_head_replaced_by_what_it_wrote_changes_nothing():
+    model = small(layers=2)
+    ids = text(model)[None]
+    own = next(model.run(model.embed(ids))).head_outputs[:, 2]
+    assert torch.allclose(
+        circuits.replaced_head(model, ids, 0, 2, own), model.hidden(ids), atol=1e-5
+    )
+    more = circuits.replaced_head(model, ids, 1, 0, torch.ones(24))
+    less = circuits.replaced_head(model, ids, 1, 0, torch.zeros(24))
+    assert torch.allclose(more - less, torch.ones(24), atol=1e-5)
+
+
+@pytest.mark.parametrize("config", [{"d_ff": 8}, {"norm": "post"}])
+def test_models_whose_blocks_would_read_the_head_are_refused(config):
+    model = small(**config)
+    with pytest.raises(ValueError, match="attention-only"):
+        circuits.replaced_head(model, text(model)[None], 0, 0, torch.zeros(1))
