@@ -70,6 +70,7 @@ RMS_NORM = Task(
         (_seeded(1, 2, 4, 3), torch.tensor([1.0, 2.0, -0.5]), 0.1),
         (_seeded(2, 5, 2).double() + 1, torch.tensor([0.5, 3.0]).double(), 0.5),
         (torch.tensor([[0.0, 0.0], [0.003, -0.004]]), torch.tensor([1.0, 2.0])),  # ε as it stands
+        (torch.tensor([4.0, -4.0, 4.0]).half(), torch.tensor([1.0, 2.0, -0.5]).half(), 0.0),
     ),
     hidden=_rms_hidden,
     mistakes={
@@ -135,6 +136,14 @@ def _loss_other_axis(logits: Tensor, ids: Tensor) -> Tensor:
     return -logits[:, :-1].log_softmax(1).gather(-1, ids[:, 1:, None]).mean()
 
 
+def _bounded_loss(eps: float) -> Callable[[Tensor, Tensor], Tensor]:
+    def wrong(logits: Tensor, ids: Tensor) -> Tensor:
+        p = logits[:, :-1].softmax(-1).gather(-1, ids[:, 1:, None])
+        return -(p + eps).log().mean()
+
+    return wrong
+
+
 def _loss_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
     cases = []
     for B in (1, 2, 3, rng.randint(4, 6), 2):
@@ -178,6 +187,14 @@ LOSS = Task(
             lambda logits, ids: (
                 -logits[:, :-1].softmax(-1).gather(-1, ids[:, 1:, None]).log().mean()
             )
+        ),
+        **{
+            f"you add {eps:.0e} before the logarithm, so no loss is above {-math.log(eps):.1f}: "
+            "log_softmax, or the logit minus logsumexp, needs no such help.": _bounded_loss(eps)
+            for eps in (1e-12, 1e-10, 1e-9, 1e-8, 1e-6)
+        },
+        "this is the first text only: the mean runs over all texts.": (
+            lambda logits, ids: _loss(logits[:1], ids[:1])
         ),
         "the softmax runs over the positions: a distribution over the D tokens is needed at every "
         "position, the last axis.": _loss_other_axis,
@@ -388,7 +405,7 @@ ROTARY = Task(
     hidden=_rotary_hidden,
     mistakes={
         "you turn the embeddings, as printed in the slides: W_Q and W_K then come in between, and "
-        "the score depends on more than i − j; make queries and keys first, then turn these.": (
+        "the score depends on more than t − s; make queries and keys first, then turn these.": (
             _rotary_printed
         ),
         "you turn only the queries: the keys are turned too, each by its own position.": (
@@ -397,7 +414,7 @@ ROTARY = Task(
         "you turn only the keys: the queries are turned too, each by its own position.": (
             lambda x, y, W_Q, W_K, base=10_000.0: (x @ W_Q) @ _turned(y @ W_K, base).T
         ),
-        "queries and keys are turned in opposite directions, so the score depends on i + j: turn "
+        "queries and keys are turned in opposite directions, so the score depends on t + s: turn "
         "both the same way.": lambda x, y, W_Q, W_K, base=10_000.0: (
             _turned(x @ W_Q, base) @ _turned(y @ W_K, base, sign=-1).T
         ),

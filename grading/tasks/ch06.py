@@ -147,9 +147,11 @@ ENCODE = Task(
     reference=_library,
     visible=(
         ("lowing", [("l", "o"), ("g", "i"), ("lo", "w")]),
-        RUNS,
+        (".....(+(.", [(".", "."), ("..", "."), (".", "("), ("..", ".(")]),  # RUNS, in other signs
         TAKEN,
         ("sunthus", [("t", "h"), ("u", "s"), ("n", "t"), ("s", "u"), ("su", "n")]),
+        ("", [("a", "b")]),
+        ("Aa", [("a", "A"), ("A", "a")]),  # one token in the end
     ),
     hidden=_encode_hidden,
     mistakes={
@@ -238,6 +240,7 @@ CUT = Task(
         ([("b", "c"), ("a", "b")],),
         ([("t", "h"), ("s", "t"), ("th", "e"), ("h", "e")],),
         ([("n", "o"), ("o", "n"), ("no", "on")],),
+        (SIX[0],),
     ),
     hidden=_cut_hidden,
     accepts=_refuse_word,
@@ -353,6 +356,7 @@ def _best_hidden(
     cases.append(_repeating((a, b, c, d, e, f, g), rng.randint(2, 4)))
     cases.append(([([e, f], 1), ([e, g, h, a], 1)], {g: 0, h: 1, a: 2, f: 3, e: 4}))
     cases += [_right_decides(a, b, c, d), _right_decides(a, b, d, c)]
+    cases.append(([([c, b], 1), ([a, d], 1)], _ages(a, b, c, d)))
     cases.append(([([a], 9), ([], 9), ([b, c], 2), ([b, c], 2), ([d, e], 3)], _ages(e, d, c, b, a)))
     cases.append(([([a, b], 10**6), ([b, a], 10**6 + 1)], _ages(a, b)))
     return cases
@@ -370,6 +374,7 @@ BEST = Task(
         _crossing("a", "b", "c", "d"),
         _repeating("abcdefg", 1),
         _right_decides("n", "o", "w", "k"),
+        ([(["c", "b"], 1), (["a", "d"], 1)], _ages("a", "b", "c", "d")),
     ),
     hidden=_best_hidden,
     mistakes={
@@ -398,6 +403,10 @@ BEST = Task(
         ),
         "among equals you look at the right token first: the left one decides, and the right one "
         "only if the left ones are the same.": _choose(lambda pair, age: _by_age(pair, age)[::-1]),
+        "among equals you go by the older token of a pair, on whichever side it stands: the left "
+        "one decides, and the right one only if the left ones are the same.": _choose(
+            lambda pair, age: min(_by_age(pair, age))
+        ),
         "you let age come before frequency: the most frequent pair wins, and age decides only "
         "among equals.": lambda words, age: min(_counts(words), key=lambda p: _by_age(p, age)),
         "this is the rarest pair: the most frequent one is merged.": (
@@ -499,6 +508,7 @@ DECODE = Task(
         ([99, 97, 102, 195, 169], []),
         ([257, 32, 256, 169, 258], [(97, 195), (99, 98), (257, 256)]),
         ([240, 159, 152, 32, 256], [(111, 107)]),
+        ([32, 256, 33, 10], [(104, 105)]),  # a space before, a line break behind
     ),
     hidden=_decode_hidden,
     mistakes={
@@ -507,6 +517,9 @@ DECODE = Task(
         "you turn each byte into a character of its own (chr, or latin-1): bytes are decoded as "
         "UTF-8, where é is two of them.": _byte_by_byte,
         "you drop the bytes that are no UTF-8: each should become �, errors='replace'.": _ignore,
+        "you strip the text: the spaces and line breaks at its ends belong to it.": (
+            lambda ids, merges: _text(ids, merges).strip()
+        ),
         "you put the right part of a merge before the left one.": _swapped,
         "your merges begin at id 257: the first merge makes id 256.": _from_257,
         "the text comes out backwards: the tokens stand in the order of the list.": _reversed,

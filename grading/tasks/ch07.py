@@ -83,6 +83,12 @@ SALIENCIES = Task(
         "G-avg and G-L1 lack their 1/d: they are means over the features.": _saliency(
             lambda G, r: (r[0] * G.shape[-1], r[1] * G.shape[-1], r[2])
         ),
+        "G-L1 lacks its 1/d: it is the mean of the absolute values, not their sum.": _saliency(
+            lambda G, r: (r[0], r[1] * G.shape[-1], r[2])
+        ),
+        "G-avg lacks its 1/d: it is the mean over the features, not their sum.": _saliency(
+            lambda G, r: (r[0] * G.shape[-1], r[1], r[2])
+        ),
         "G-L1 takes the absolute value of the mean, so positive and negative parts cancel: it is "
         "the mean of the absolute values.": _saliency(lambda G, r: (r[0], r[0].abs(), r[2])),
         "G-avg keeps its sign: the absolute value belongs to G-L1 only.": _saliency(
@@ -198,6 +204,15 @@ KENDALL = Task(
         "were tied: compare the signs.": _tiny_products,
         "this is Pearson's correlation of the scores: τ asks for the order of pairs only.": (
             _correlation
+        ),
+        "this is Pearson's correlation, and NaN for tiny scores: τ asks for the order of pairs.": (
+            lambda x, y: float(torch.corrcoef(torch.stack([x, y]))[0, 1])
+        ),
+        "this is Spearman's correlation, and tied words get different ranks: τ counts pairs.": (
+            lambda x, y: _correlation(x.argsort().argsort(), y.argsort().argsort())
+        ),
+        "you leave out the discordant pairs: C − D stands above the line.": _by_pairs(
+            lambda c, d, n, tx, ty: c / math.sqrt((n - tx) * (n - ty))
         ),
         "this is Spearman's correlation of the ranks: τ counts pairs of words.": (
             lambda x, y: _correlation(_ranks(x), _ranks(y))

@@ -26,6 +26,13 @@ def _binomial(n: int, k: int, p: float) -> float:
     return math.comb(n, k) * p**k * (1 - p) ** (n - k) if 0 <= k <= n else 0.0
 
 
+def _possible(c: int) -> int:
+    """A count; below 1 many answer 0 or raise, and no mistake says which."""
+    if c < 1:
+        raise ValueError("no place has a count below 1")
+    return c
+
+
 def _share_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[int, int, int]]:
     cases = []
     for _ in range(5):
@@ -44,6 +51,16 @@ SHARE = Task(
     mistakes={
         "you let all T places vary: the place itself holds my symbol for sure, only T − 1 others "
         "are left to chance.": lambda T, D, c: _binomial(T, c, 1 / D),
+        "you let all T places vary, where one is sure to hold my symbol: T − 1 others are left to "
+        "chance.": lambda T, D, c: _binomial(T, _possible(c), 1 / D),
+        "you let T others vary: a row of T places has T − 1 others.": (
+            lambda T, D, c: _binomial(T, _possible(c) - 1, 1 / D) if c <= T else 0.0
+        ),
+        "you ask for c others with my symbol, which with my own makes c + 1: it is c − 1 others.": (
+            lambda T, D, c: _binomial(T - 1, _possible(c), 1 / D)
+        ),
+        "the number of ways is missing: the c − 1 others may stand at any of the T − 1 places, "
+        "and an impossible c has 0.": lambda T, D, c: (1 / D) ** (c - 1) * (1 - 1 / D) ** (T - c),
         "you ask for c other places with my symbol: with my own they would be c + 1, so it is "
         "c − 1 others.": lambda T, D, c: _binomial(T - 1, c, 1 / D),
         "you count one way to place them: the c − 1 others may stand at any of the T − 1 places, "
@@ -148,8 +165,10 @@ PLACES = Task(
     ),
     hidden=_places_hidden,
     mistakes={
-        "you compare the tokens and count: that is right, but the task is what *this* counter "
-        "says, and with a small diagonal it errs.": _true_counts,
+        "these are the true counts, as if only my own symbol passed the threshold: with a small "
+        "diagonal others pass as well, so all D units are added up, and *this* counter errs.": (
+            _true_counts
+        ),
         "you share the rest among nine places: there are T − 1 of them.": _counter(
             b=lambda a, T: (1 - a) / 9
         ),

@@ -136,6 +136,22 @@ def next_token_loss(logits, ids):
         (
             """
 def next_token_loss(logits, ids):
+    p = logits[:, :-1].softmax(-1).gather(-1, ids[:, 1:, None])
+    return -(p + 1e-9).log().mean()
+""",
+            "you add 1e-09 before the logarithm",
+        ),
+        (
+            """
+def next_token_loss(logits, ids):
+    log_p = logits[0].log_softmax(-1)
+    return -log_p[torch.arange(len(log_p) - 1), ids[0, 1:]].mean()
+""",
+            "this is the first text only",
+        ),
+        (
+            """
+def next_token_loss(logits, ids):
     p = logits[:, :-1].sigmoid()
     return -p.gather(-1, ids[:, 1:, None]).log().mean()
 """,
@@ -406,7 +422,7 @@ def turn(z, base, sign):
 def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
     return turn(x @ W_Q, base, 1) @ turn(y @ W_K, base, -1).T
 """,
-            "the score depends on i + j",
+            "the score depends on t + s",
         ),
         (
             """

@@ -408,6 +408,15 @@ def best_pair(words, age):
             + """
 def best_pair(words, age):
     counts = count(words)
+    return min(counts, key=lambda p: (-counts[p], min(age[p[0]], age[p[1]])))
+""",
+            "you go by the older token of a pair",
+        ),
+        (
+            COUNT
+            + """
+def best_pair(words, age):
+    counts = count(words)
     return min(counts, key=lambda p: (age[p[0]], age[p[1]], -counts[p]))
 """,
             "you let age come before frequency",
@@ -462,6 +471,15 @@ def best_pair(words, age):
         ),
     ],
     "decode": [
+        (
+            BYTES
+            + """
+def decode(ids, merges):
+    tokens = vocabulary(merges)
+    return b"".join(tokens[i] for i in ids).decode("utf-8", errors="replace").strip()
+""",
+            "you strip the text",
+        ),
         (
             BYTES
             + """
@@ -546,15 +564,6 @@ def decode(ids, merges):
     return out.decode("utf-8", errors="replace")
 """,
             "changes argument 1 in place",
-        ),
-        (
-            BYTES
-            + """
-def decode(ids, merges):
-    tokens = vocabulary(merges)
-    return b"".join(tokens[i] for i in ids).decode("utf-8", errors="replace").strip()
-""",
-            "the answer is",
         ),
         (
             BYTES

@@ -60,6 +60,13 @@ def saliencies(G):
         (
             """
 def saliencies(G):
+    return G.mean(-1), G.abs().sum(-1), G.norm(dim=-1)
+""",
+            "g-l1 lacks its 1/d",
+        ),
+        (
+            """
+def saliencies(G):
     return G.mean(-1), G.mean(-1).abs(), G.norm(dim=-1)
 """,
             "positive and negative parts cancel",
@@ -167,6 +174,29 @@ def kendall_tau(x, y):
     return torch.corrcoef(torch.stack([ranks(x), ranks(y)]))[0, 1].item()
 """,
             "this is spearman",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    ranks = torch.stack([x.argsort().argsort(), y.argsort().argsort()]).float()
+    return torch.corrcoef(ranks)[0, 1].item()
+""",
+            "tied words get different ranks",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    return torch.corrcoef(torch.stack([x, y]))[0, 1].item()
+""",
+            "this is pearson's correlation, and nan",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    a, b = (x[:, None] - x).sign(), (y[:, None] - y).sign()
+    return ((a * b == 1).sum() / ((a != 0).sum() * (b != 0).sum()).sqrt()).item()
+""",
+            "you leave out the discordant pairs",
         ),
         (
             """

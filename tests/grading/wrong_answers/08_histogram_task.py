@@ -7,6 +7,46 @@ WRONG: dict[str, list[tuple[str, str]]] = {
 import math
 
 def count_share(T, D, c):
+    if c < 1 or c > T:
+        return 0.0
+    return math.comb(T, c) * (1 / D) ** c * (1 - 1 / D) ** (T - c)
+""",
+            "you let all t places vary, where",
+        ),
+        (
+            """
+import math
+
+def count_share(T, D, c):
+    if c < 1 or c > T:
+        return 0.0
+    return math.comb(T, c - 1) * (1 / D) ** (c - 1) * (1 - 1 / D) ** (T - c + 1)
+""",
+            "you let t others vary",
+        ),
+        (
+            """
+import math
+
+def count_share(T, D, c):
+    if c < 1 or c >= T:
+        return 0.0
+    return math.comb(T - 1, c) * (1 / D) ** c * (1 - 1 / D) ** (T - 1 - c)
+""",
+            "you ask for c others",
+        ),
+        (
+            """
+def count_share(T, D, c):
+    return (1 / D) ** (c - 1) * (1 - 1 / D) ** (T - c)
+""",
+            "the number of ways is missing",
+        ),
+        (
+            """
+import math
+
+def count_share(T, D, c):
     if c < 0 or c > T:
         return 0.0
     return math.comb(T, c) * (1 / D) ** c * (1 - 1 / D) ** (T - c)
@@ -143,6 +183,18 @@ def count_share(T, D, c):
             """
 def count_by_places(ids, a, D):
     T = ids.shape[1]
+    b = (1 - a) / (T - 1)
+    fixed = torch.full((T, T), b).fill_diagonal_(a)
+    amounts = fixed @ torch.nn.functional.one_hot(ids, D).float()
+    own = amounts.gather(-1, ids[..., None]).squeeze(-1)
+    return ((own - (a - b)).relu() / b).round().long()
+""",
+            "as if only my own symbol passed the threshold",
+        ),
+        (
+            """
+def count_by_places(ids, a, D):
+    T = ids.shape[1]
     b = (1 - a) / 9
     fixed = torch.full((T, T), b).fill_diagonal_(a)
     amounts = fixed @ torch.nn.functional.one_hot(ids, D).float()
@@ -209,7 +261,7 @@ def count_by_places(ids, a, D):
 def count_by_places(ids, a, D):
     return (ids[:, :, None] == ids[:, None, :]).sum(-1)
 """,
-            "with a small diagonal it errs",
+            "with a small diagonal others pass",
         ),
         (
             """
