@@ -8,7 +8,7 @@ import io
 
 import pytest
 from bank import bank, solved
-from mutants import changes, limit, paid
+from one_token import changes, limit, paid
 
 from grading.judge import cases
 from grading.tasks import EXERCISES, exercise

@@ -622,6 +622,9 @@ def attend(q, k, v):
     return torch.einsum("...qk,...kd->...qd", weights, v), weights
 """,
         """
+import numpy as np
+
+
 def attend(q, k, v):
     Q, K, V = (one.numpy().astype(np.float64) for one in (q, k, v))
     jacobian = Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
