@@ -13,7 +13,7 @@ ifeq ($(PYTHON),)
 $(error No Python was found. Install Python 3.11 or newer (python.org), then run make again)
 endif
 
-.PHONY: help lab test quick chapters pages bench mutants setup clean
+.PHONY: help lab test quick chapters book slides pdf bench mutants setup clean
 .PHONY: exercises student release collect grade feedback marks
 
 help:
@@ -21,7 +21,7 @@ help:
 
 INDEX = $(if $(TORCH_INDEX),--torch-index "$(TORCH_INDEX)")
 
-lab test quick pages setup:
+lab test quick book slides pdf setup:
 	@$(COURSE) $@ $(INDEX) $(ARGS)
 
 chapters:

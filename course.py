@@ -47,7 +47,9 @@ make bench      print speed ratios against the reference libraries (make bench l
 make mutants ROOM=attnlib/tokenizers
                 put small faults into a part of the library, and print those no test notices
                 (needs pip install mutmut, and takes long)
-make pages      write the chapters to build/pages as web pages that need no kernel
+make book       write the course to build/book/html as web pages: they need no kernel, no network
+make slides     write every chapter to build/slides as a lecture (reveal.js, opened from the disk)
+make pdf        print chapters, slides and the whole course to build/pdf (needs Chromium)
 make setup      only install
 make clean      remove build/ and caches (to remove the installation, delete .venv)
 
@@ -236,24 +238,21 @@ def test(python, words):
     """The command that runs the suite: tests, doctests, and every chapter."""
     notebooks = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=180"]
     return pytest(
-        python, notebooks + words, in_course("attnlib", "grading", "tools", "tests", "chapters")
+        python,
+        notebooks + words,
+        in_course("attnlib", "book", "grading", "tools", "tests", "chapters"),
     )
 
 
 def quick(python, words):
     """The command for the inner loop: style, types, and the tests that take seconds."""
     fast = ["-m", "not slow and not browser", "--ignore=tests/chapters", "--ignore=tests/grading"]
-    return pytest(python, fast + words, in_course("attnlib", "tools", "tests"))
+    return pytest(python, fast + words, in_course("attnlib", "book", "tools", "tests"))
 
 
 def chapters(python, words):
     """The command that executes chapters again and stores them."""
     return [python, os.path.join("tools", "chapter_tools.py"), "execute"] + words
-
-
-def pages(python, words):
-    """The command that exports the chapters as web pages."""
-    return [python, os.path.join("tools", "chapter_tools.py"), "pages"] + words
 
 
 def bench(python, words):
@@ -266,9 +265,9 @@ def mutants(python, words):
     return [python, os.path.join("tools", "mutants.py")] + words
 
 
-def grading(name):
-    """The function that makes the instructor's command of this name."""
-    return lambda python, words: [python, "-m", "grading", name] + words
+def module(package, name):
+    """The function that makes a package's command of this name."""
+    return lambda python, words: [python, "-m", package, name] + words
 
 
 COMMANDS = {
@@ -276,12 +275,12 @@ COMMANDS = {
     "test": test,
     "quick": quick,
     "chapters": chapters,
-    "pages": pages,
     "bench": bench,
     "mutants": mutants,
 }
+COMMANDS.update((name, module("book", name)) for name in ("book", "slides", "pdf"))
 INSTRUCTORS = ("exercises", "student", "release", "collect", "grade", "feedback", "marks")
-COMMANDS.update((name, grading(name)) for name in INSTRUCTORS)
+COMMANDS.update((name, module("grading", name)) for name in INSTRUCTORS)
 
 
 def clean(root):
@@ -295,7 +294,7 @@ def clean(root):
         ".hypothesis",
     ):
         shutil.rmtree(os.path.join(root, name), ignore_errors=True)
-    for room in ("attnlib", "grading", "tests", "tools"):
+    for room in ("attnlib", "book", "grading", "tests", "tools"):
         for folder, inside, _ in os.walk(os.path.join(root, room)):
             if "__pycache__" in inside:
                 shutil.rmtree(os.path.join(folder, "__pycache__"))

@@ -79,13 +79,23 @@ def run(options: argparse.Namespace) -> int:
 
 def main(words: list[str] | None = None) -> int:
     """Run a command; what the instructor has to do is said in a sentence."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     from grading.build import BuildError
 
     try:
         return run(parser().parse_args(words))
     except (BuildError, FileNotFoundError) as error:
-        print(f"\n{error}", file=sys.stderr)
-        return 1
+        told = str(error)
+    except SQLAlchemyError as error:
+        why = str(getattr(error, "orig", None) or error).split("\n")[0]
+        told = (
+            f"The gradebook cannot be used: {why}. Is another program holding it, or is it broken?"
+        )
+    except (OSError, MemoryError) as error:
+        told = f"The machine has no room or no right: {error}. Nothing is lost; mend it and go on."
+    print(f"\n{told}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 The map over submissions is one function, and what runs it can be exchanged: a pool of processes
 on this machine, one a core, or a cluster's executor whose workers see the same folders and
 gradebook. No submission can be lost: a worker that dies takes one submission with it, which is
-tried once more alone; a run that was killed is started again, and finds what is done.
+tried once more alone; a run that was killed is started again, and finds what is done. Where the
+machine cannot grade, the run stops with a sentence that says why, and goes on when it is mended.
 """
 
 import fcntl
@@ -19,9 +20,11 @@ from typing import Any
 
 from grading import sandbox
 from grading.build import BuildError, known, names
+from grading.faults import MachineFault
 from grading.judge import DEFAULT_SEED, seed_in_use
 from grading.settings import Places
-from grading.submission import How, Report, fingerprint, give_up, grade_one
+from grading.submission import How, Report, give_up, grade_one
+from grading.tables import flat
 
 Make = Callable[[], Executor]
 
@@ -45,6 +48,9 @@ def grade_class(
 
     Returns:
         the reports, in the order of the students, each once.
+
+    Raises:
+        BuildError: the machine cannot grade; who has a report by then keeps it.
     """
     from tqdm.auto import tqdm
 
@@ -83,9 +89,9 @@ def spread(
                     settle(student, future.result())
                 except BrokenExecutor:
                     lost.add(student)
-                except sandbox.SandboxError as error:
-                    told = f"not run, which is not the student's fault: {error}"
-                    settle(student, give_up(name, student, how, "needs manual grading", told))
+                except MachineFault as error:
+                    told = "What is graded is kept; mend it, and run the same command again."
+                    raise BuildError(f"Grading has stopped at {student}: {error}. {told}") from None
         except BaseException:
             workers.shutdown(wait=False, cancel_futures=True)
             raise
@@ -93,10 +99,9 @@ def spread(
 
 
 def abandon(name: str, student: str, how: How) -> Report:
-    """The report of a submission whose worker died whenever it was tried."""
-    told = "the process that graded it died, twice; make grade with --force tries again"
-    path = how.places.submitted / student / name / f"{name}.ipynb"
-    return give_up(name, student, how, "crashed", told, fingerprint(path))
+    """The report of one whose worker died whenever it was tried; the next run tries again."""
+    told = "the process that graded it died, twice; make grade tries again"
+    return give_up(name, student, how, "needs manual grading", told)
 
 
 def pool(workers: int | None = None) -> Executor:
@@ -211,5 +216,5 @@ def summary(reports: Sequence[Report]) -> list[str]:
     for report in reports:
         told: list[Any] = [report["reason"], *report["notes"]]
         if any(told):
-            lines.append(f"  {report['student']}: {'; '.join(filter(None, told))[:300]}")
+            lines.append(f"  {report['student']}: {flat('; '.join(filter(None, told)))[:300]}")
     return lines

@@ -2,125 +2,44 @@
 
 A notebook goes to `submitted/STUDENT/EXERCISE/EXERCISE.ipynb`, where nbgrader looks for it; of
 several the latest counts. Whatever was read is also kept in `collected/`, under its content, so
-that nothing is ever overwritten without a copy. Nothing is unpacked by the names in an archive,
-and nothing in a file is run or believed.
+that nothing is ever overwritten without a copy, and no more than one file is in memory at a time.
+Nothing is unpacked by the names in an archive, and nothing in a file is run or believed: the outer
+folder says whose it is, and the outer time when it was handed in.
 """
 
 import hashlib
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from grading import tables
-from grading.build import BuildError
 from grading.intake import File, files, is_noise
-from grading.recognise import (
-    ID,
-    Student,
-    candidates,
-    on_roster,
-    read_notebook,
-    student_id,
-    which_exercise,
-)
+from grading.recognise import Student, read_notebook, which_exercise
 from grading.settings import Places
+from grading.whose import Row, below, counts, joined, namesakes, read_roster, whose
 
 COLUMNS = ("student", "exercise", "status", "handed in", "file", "reason")
 
 
-@dataclass(frozen=True)
-class Row:
-    """What became of a file, or that one is missing."""
-
-    student: str
-    exercise: str
-    status: str
-    time: datetime | None = None
-    path: str = ""
-    reason: str = ""
-    content: bytes = field(default=b"", repr=False)
-
-
-# whose, and which
-
-
-def read_roster(places: Places) -> list[Student] | None:
-    """The roster, or None if there is none.
-
-    Raises:
-        BuildError: if it has no column id, or an id that cannot be a folder's name, or one twice.
-    """
-    if not places.roster.exists():
-        return None
-    rows = tables.read(places.roster)
-    found = [Student(row.get("id", ""), row.get("name", "")) for row in rows if any(row.values())]
-    bad = [s.id for s in found if not ID.match(s.id)]
-    twice = {s.id for s in found if [t.id.casefold() for t in found].count(s.id.casefold()) > 1}
-    if bad or twice:
-        told = f"{places.roster}: " + (
-            f"the ids {sorted(twice)} stand there twice"
-            if twice
-            else f"{bad[0]!r} is no id (letters, digits, and _ . - @ between them)"
-        )
-        raise BuildError(told + "; the columns are id and name")
-    return found
-
-
-def recognise(file: File, roster: Sequence[Student] | None) -> Row:
-    """Whose work a file is, and which exercise, as far as can be told."""
-    row = Row("", "", "refused", file.time, file.path, file.refused, file.content)
+def received(file: File, places: Places) -> Row:
+    """A file's row before it is known whose it is; a copy of it is kept."""
+    row = Row("", "", "refused", file.time, file.path, file.refused)
     if file.refused:
         return row
-    row = replace(row, status="not recognised")
+    row = replace(row, status="not recognised", digest=hashlib.sha256(file.content).hexdigest())
     if not file.path.casefold().endswith(".ipynb"):
-        return replace(row, reason="no notebook: its name does not end in .ipynb")
+        told = "no notebook: its name does not end in .ipynb"
+        return replace(row, reason=told, kept=keep(places, row, file.content))
     notebook, damage = read_notebook(file.content)
-    exercise = which_exercise(file.path, notebook)
-    if exercise is None:
-        told = "neither its cells nor its name are those of an exercise"
-        return replace(row, reason=f"{damage}; {told}" if damage else told)
-    row, offered = replace(row, exercise=exercise), candidates(file.path)
-    if roster is not None:
-        student, why = on_roster(offered, roster)
-        if student is None:
-            return replace(row, reason=why)
-        row = replace(row, student=student.id)
-    elif offered and student_id(offered[0]):
-        row = replace(row, student=student_id(offered[0]))
-    else:
-        return replace(row, reason="neither its name nor its folder names a student")
-    return replace(row, status="unreadable" if damage else "collected", reason=damage)
-
-
-def _namesakes(rows: list[Row]) -> list[Row]:
-    """Without a roster, names that make one id but differ may be two people: none is taken in."""
-    meant: dict[str, set[str]] = {}
-    for row in rows:
-        if row.student:
-            meant.setdefault(row.student, set()).add(_person(row.path))
-    return [
-        replace(
-            row,
-            student="",
-            status="not recognised",
-            reason=f"{' and '.join(sorted(meant[row.student]))} would both be {row.student!r}: "
-            "tell them apart in a roster (grading/roster.csv with the columns id and name)",
-        )
-        if row.student and len(meant[row.student]) > 1
-        else row
-        for row in rows
-    ]
-
-
-def _person(path: str) -> str:
-    """What a path calls its student, but for capitals, with the number that Moodle gave."""
-    offered = candidates(path)[0].casefold()
-    numbers = [p.split("_assignsubmission_")[0] for p in path.casefold().split("/")]
-    named = [n for n, p in zip(numbers, path.casefold().split("/"), strict=True) if n != p]
-    return named[0] if named else " ".join(offered.replace("_", " ").split())
+    row = replace(row, exercise=which_exercise(file.path, notebook) or "", reason=damage)
+    row = replace(row, kept=keep(places, row, file.content))
+    if row.exercise:
+        return replace(row, status="unreadable" if damage else "collected")
+    told = "neither its cells nor its name are those of an exercise"
+    return replace(row, reason=f"{damage}; {told}" if damage else told)
 
 
 # placing
@@ -152,17 +71,26 @@ def timestamp(path: Path) -> datetime | None:
         return None
 
 
-def keep(places: Places, row: Row) -> Path:
+def keep(places: Places, row: Row, content: bytes) -> Path:
     """Keep a copy of a file, under its content: the same file is kept once."""
-    digest = hashlib.sha256(row.content).hexdigest()[:12]
-    folder = places.collected / (row.student or "_unknown") / (row.exercise or "_unknown")
+    digest = hashlib.sha256(content).hexdigest()[:12]
     moment = row.time.strftime("%Y-%m-%dT%H%M%S") if row.time else "unknown"
     suffix = ".ipynb" if row.path.casefold().endswith(".ipynb") else ".bin"
-    path = folder / f"{moment}_{digest}{suffix}"
+    path = places.collected / (row.exercise or "_unknown") / f"{moment}_{digest}{suffix}"
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(row.content)
+        written(path, content)
     return path
+
+
+def written(path: Path, content: bytes) -> None:
+    """Write a file in one piece: there is the old one or the new one, even if the disk is full."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def place(places: Places, row: Row) -> None:
@@ -170,14 +98,11 @@ def place(places: Places, row: Row) -> None:
     folder = places.submitted / row.student / row.exercise
     path = folder / f"{row.exercise}.ipynb"
     if path.exists() and path.read_bytes() != row.content:
-        keep(places, replace(row, time=timestamp(path), content=path.read_bytes()))
-    folder.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_bytes(row.content)
-    part.replace(path)
+        keep(places, replace(row, time=timestamp(path)), path.read_bytes())
+    written(path, row.content)
     if row.time:
         text = row.time.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
-        (folder / "timestamp.txt").write_text(text, encoding="utf-8")
+        written(folder / "timestamp.txt", text.encode())
 
 
 def settle(rows: list[Row], places: Places, due: dict[str, datetime]) -> list[Row]:
@@ -186,17 +111,17 @@ def settle(rows: list[Row], places: Places, due: dict[str, datetime]) -> list[Ro
     A file that cannot be read counts only if there is no other.
     """
     latest: dict[tuple[str, str], Row] = {}
-    for row in filter(_counts, rows):
+    for row in filter(counts, rows):
         key = (row.student, row.exercise)
         if key not in latest or _rank(row) >= _rank(latest[key]):
             latest[key] = row
     settled = []
     for row in rows:
         winner = latest.get((row.student, row.exercise))
-        if not _counts(row) or winner is None:
+        if not counts(row) or winner is None:
             settled.append(row)
         elif row is winner:
-            same = [_time(r) for r in rows if _counts(r) and _alike(r, row)]
+            same = [_time(r) for r in rows if counts(r) and _alike(r, row)]
             first = replace(row, time=min(same))  # handed in again unchanged is no delay
             settled.append(_placed(first, places, due.get(row.exercise)))
         else:
@@ -205,13 +130,9 @@ def settle(rows: list[Row], places: Places, due: dict[str, datetime]) -> list[Ro
     return settled
 
 
-def _counts(row: Row) -> bool:
-    return row.status in ("collected", "unreadable")
-
-
 def _alike(one: Row, other: Row) -> bool:
-    key = (other.student, other.exercise, other.content)
-    return (one.student, one.exercise, one.content) == key
+    key = (other.student, other.exercise, other.digest)
+    return (one.student, one.exercise, one.digest) == key
 
 
 def _time(row: Row) -> datetime:
@@ -241,7 +162,7 @@ def _placed(row: Row, places: Places, due: datetime | None) -> Row:
         return row
     told = f"{_span(late)} after {_local(due)}"
     status = "late" if row.status == "collected" else row.status
-    return replace(row, status=status, reason=f"{row.reason}; {told}" if row.reason else told)
+    return replace(row, status=status, reason=joined(row.reason, told))
 
 
 def _span(seconds: float) -> str:
@@ -279,14 +200,11 @@ def collect(source: Path, places: Places) -> list[Row]:
     Raises:
         BuildError: if the source or the roster cannot be used.
     """
-    roster = read_roster(places)
-    rows = [recognise(file, roster) for file in files(source) if not is_noise(file.path)]
-    rows = rows if roster is not None else _namesakes(rows)
-    due = due_dates(places)
-    for row in rows:
-        if row.status != "refused":
-            keep(places, row)
-    rows = settle(rows, places, due)
+    roster, due = read_roster(places), due_dates(places)
+    rows = [received(file, places) for file in files(source) if not is_noise(file.path)]
+    names = below([row.path for row in rows]) if roster is None else [row.path for row in rows]
+    rows = [whose(row, name, roster) for row, name in zip(rows, names, strict=True)]
+    rows = settle(rows if roster is not None else namesakes(rows, names), places, due)
     rows += missing(rows, roster or [], places)
     rows.sort(key=lambda row: (row.exercise, row.student, row.path))
     write(rows, places)

@@ -1,19 +1,19 @@
 """Runs the cells of one notebook; started by `grading.sandbox`, inside the sandbox.
 
-    python -I -B inside.py JOB WORK
+    python -I -B -c <this file> WORK
 
-JOB is the read-only folder with `job.json`, WORK an empty one for the kernel. What happens is
-written to standard output as it happens, one JSON object a line, so that a run that is killed
-keeps what it had:
+The job comes as JSON on standard input, so that none of it lies in a file; WORK is an empty folder
+for the kernel. What happens is written to standard output as it happens, one JSON object a line,
+so that a run that is killed keeps what it had:
 
     {"started": true}                                         the kernel answers
     {"cell": 3, "outputs": [...], "ended": null, "last": false}   cell 3 has run
     {"end": "finished" | "crashed" | "timed out", "reason": ""}   nothing more will come
 
-This file shares its sandbox with the student's kernel and may be killed by it, so nothing here
-decides on marks: whoever reads the lines treats them as the student's own words. What it does do:
-it puts the limits on itself, which the kernel inherits and cannot raise, and makes itself
-unreadable, so that the kernel cannot reach the pipe behind standard output.
+This file shares its sandbox with the student's kernel, so nothing here decides on marks: whoever
+reads the lines treats them as the student's own words. What it does do: it puts the limits on
+itself, which the kernel inherits and cannot raise, moves into a user namespace of its own, and
+makes itself unreadable, so that the kernel cannot reach the pipe behind standard output.
 It imports nothing of the course, for there is none inside.
 """
 
@@ -30,9 +30,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-PR_SET_DUMPABLE = 4
+PR_SET_DUMPABLE, NEW_USER_NAMESPACE = 4, 0x10000000
+STUDENT = 1000  # the user inside
 GRACE = 2.0  # seconds that an interrupted cell gets before its kernel is killed
-BOOT = 90.0  # seconds that a kernel may take to answer for the first time
+BOOT = 240.0  # seconds that a kernel may take to answer for the first time
 
 
 class Ended(Exception):
@@ -47,11 +48,20 @@ def confine(job: dict[str, Any]) -> None:
     """
     for name, value in job["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (value, value))
+    libc = ctypes.CDLL(None, use_errno=True)
     if job["uid"] is not None:
+        uid = job["uid"]
         os.setgroups([])
-        os.setresgid(job["uid"], job["uid"], job["uid"])
-        os.setresuid(job["uid"], job["uid"], job["uid"])
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # or the maps below would belong to root
+        if libc.unshare(NEW_USER_NAMESPACE):
+            raise OSError(ctypes.get_errno(), "no user namespace can be made")
+        for name in ("gid_map", "uid_map"):
+            if name == "gid_map":
+                Path("/proc/self/setgroups").write_text("deny")
+            Path("/proc/self", name).write_text(f"{STUDENT} {uid} 1")
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def tell(**line: Any) -> None:
@@ -60,11 +70,12 @@ def tell(**line: Any) -> None:
     sys.stdout.flush()
 
 
-def start_kernel(work: Path) -> tuple[subprocess.Popen[bytes], Any]:
+def start_kernel(work: Path, job: dict[str, Any]) -> tuple[subprocess.Popen[bytes], Any]:
     """A kernel whose files lie in `work`, and a client connected to it.
 
-    The kernel boots while the client is being imported. Which kernel the notebook asks for does
-    not matter: it is always this Python's.
+    The kernel is `grading.away`, whose source and settings are in the job. It boots while the
+    client is being imported. Which kernel the notebook asks for does not matter: it is always this
+    Python's.
     """
     connection: Any = {
         "transport": "ipc",
@@ -79,29 +90,32 @@ def start_kernel(work: Path) -> tuple[subprocess.Popen[bytes], Any]:
     }
     path = work / "connection.json"
     path.write_text(json.dumps(connection))
-    cwd = work / "notebook"
-    cwd.mkdir()
     kernel = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "ipykernel_launcher",
-            "-f",
-            str(path),
-            "--HistoryManager.hist_file=:memory:",
-        ],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
+        [sys.executable, "-B", "-c", job["kernel"], str(path)],
+        cwd=folder(job),
+        stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    assert kernel.stdin is not None
+    with contextlib.suppress(BrokenPipeError), kernel.stdin as pipe:
+        pipe.write(json.dumps(job["settings"]).encode())
     from jupyter_client.blocking.client import BlockingKernelClient
 
     client = BlockingKernelClient()
     client.load_connection_info(connection)
     client.start_channels(stdin=False, hb=False)
     return kernel, client
+
+
+def folder(job: dict[str, Any]) -> Path:
+    """The folder of the exercise as a student has it, with what lies beside the notebook."""
+    made = Path(os.environ["HOME"], job["folder"])
+    made.mkdir()
+    for name, text in job["files"].items():
+        (made / name).write_text(text)
+    return made
 
 
 def receive(client: Any, seconds: float) -> dict[str, Any] | None:
@@ -113,12 +127,12 @@ def receive(client: Any, seconds: float) -> dict[str, Any] | None:
     return message
 
 
-def wait_until_ready(kernel: subprocess.Popen[bytes], client: Any, job: dict[str, Any]) -> None:
-    """Wait until the kernel answers, and let it import what costs seconds: no student's time.
+def wait_until_ready(kernel: subprocess.Popen[bytes], client: Any) -> None:
+    """Wait until the kernel answers; it has imported what costs seconds, no student's time.
 
     Raises:
-        SystemExit: it died, failed, or took more than `BOOT` seconds: the machine's fault, not
-            the student's, whose code has not begun.
+        SystemExit: it died, or took more than `BOOT` seconds: the machine's fault, not the
+            student's, whose code has not begun.
     """
     deadline, questions = time.monotonic() + BOOT, {client.kernel_info()}
     while time.monotonic() < deadline and kernel.poll() is None:
@@ -126,13 +140,6 @@ def wait_until_ready(kernel: subprocess.Popen[bytes], client: Any, job: dict[str
         if message is None:  # the last question may have come before we were heard, or hear
             questions.add(client.kernel_info())
         elif any(idle(message, question) for question in questions):
-            break
-    asked = client.execute(job["warm_up"], silent=True, store_history=False, allow_stdin=False)
-    while time.monotonic() < deadline and kernel.poll() is None:
-        message = receive(client, 0.2)
-        if message and message["msg_type"] == "error":
-            raise SystemExit(f"{message['content']['ename']}: {message['content']['evalue']}")
-        if message and idle(message, asked):
             return
     raise SystemExit(f"the kernel did not start (status {kernel.poll()})")
 
@@ -239,12 +246,12 @@ def death(status: int | None) -> str:
     return f"(signal {-status})" if status is not None and status < 0 else f"(status {status})"
 
 
-def main(job_folder: Path, work: Path) -> None:
+def main(work: Path) -> None:
     """Run the cells of the job one by one, and say how it ended."""
-    job = json.loads((job_folder / "job.json").read_text())
+    job = json.load(sys.stdin)
     confine(job)
-    kernel, client = start_kernel(work)
-    wait_until_ready(kernel, client, job)
+    kernel, client = start_kernel(work, job)
+    wait_until_ready(kernel, client)
     tell(started=True)
     end, room = ("finished", ""), [job["output"]]
     try:
@@ -257,4 +264,4 @@ def main(job_folder: Path, work: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

@@ -12,8 +12,8 @@ from typing import Any
 
 from grading import tables
 from grading.build import BuildError, known, names, nbgrader_log
-from grading.collect import read_roster
 from grading.settings import Places, configuration, find_alembic
+from grading.whose import read_roster
 
 COLUMNS = ("student", "exercise", "task", "points", "max_points", "status", "reason")
 GRADED, ABSENT, WAITING = "graded", "not submitted", "not graded yet"

@@ -9,6 +9,7 @@ has never run a line of the student's, and writes each verdict into the outputs 
 was found is left in the notebook's metadata under "attnlib", from which the report is made.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from traitlets import Bool, Unicode
 from grading.build import EXERCISE_FOLDER
 from grading.judge import Verdict, hidden_file, seed_in_use, verdict
 from grading.restore import grade_id, locked, restore
-from grading.sandbox import Run, run
+from grading.sandbox import Run, Scene, run
 from grading.scan import Findings, scan
 from grading.tasks import exercise
 from grading.watch import Limits
@@ -74,8 +75,8 @@ class Grade(NbGraderPreprocessor):  # type: ignore[misc]
         """Scan, run, judge."""
         name, seed = resources["nbgrader"]["assignment"], self.seed or seed_in_use()
         theirs = [c.source if c.cell_type == "code" and not locked(c) else "" for c in nb.cells]
-        findings = scan(name, theirs)
-        done = run(nb, hidden_file(name, seed), self.limits, self.unsafe)
+        findings = scan(theirs)
+        done = run(nb, scene(name, seed), self.limits, self.unsafe)
         tasks: dict[str, dict[str, Any]] = {}
         for index, cell in enumerate(done.notebook.cells):
             if not utils.is_grade(cell):
@@ -92,29 +93,46 @@ class Grade(NbGraderPreprocessor):  # type: ignore[misc]
             "status": done.status,
             "reason": done.reason,
             "seconds": round(done.seconds, 2),
-            "notes": [*notes, *findings.evasions],
+            "notes": [*notes, *findings.doors, *findings.hints],
             "tasks": tasks,
         }
         return done.notebook, resources
+
+
+def scene(name: str, seed: str) -> Scene:
+    """What a submission of an exercise finds: hidden inputs, visible cases, nothing forbidden."""
+    forbidden = {word for task in exercise(name).values() for word in task.forbidden}
+    cases = EXERCISE_FOLDER / name / "checks.json"
+    files = {cases.name: cases.read_text(encoding="utf-8")} if cases.exists() else {}
+    return Scene(json.loads(hidden_file(name, seed)), sorted(forbidden), name, files)
 
 
 def outcome(
     task: str, judged: Verdict, findings: Findings, done: Run, index: int
 ) -> tuple[bool, str, str]:
     """Whether a task's points are earned, the task's status, and the reason, if there is one."""
-    if task in findings.forbidden:
-        return False, GRADED, findings.forbidden[task]
     if judged.forged:
         return False, GRADED, f"forged: {judged.reason}"
-    if judged.right and findings.evasions:
-        return False, MANUAL, f"right, but a person has to look at it: {findings.evasions[0]}"
+    if judged.right and findings.doors:
+        return False, MANUAL, f"right, but a person has to look at it: {findings.doors[0]}"
     if judged.right:
         return True, GRADED, ""
     if index in done.late:
         return False, "timed out", done.late[index]
     if index not in done.ran and done.status != "finished":
         return False, done.status, done.reason
+    if early := ended_early(task, done.notebook):
+        return False, MANUAL, f"its cell did not run to its end, a person has to look: {early}"
     return False, GRADED, judged.reason
+
+
+def ended_early(task: str, notebook: NotebookNode) -> str:
+    """What a task's answer cell tried that is not there in grading; the answer may stand below."""
+    outputs = [
+        o for c in notebook.cells if grade_id(c) == f"{task}_answer" for o in c.get("outputs", [])
+    ]
+    told = (str(o.evalue) for o in outputs if o.output_type == "error")
+    return next((text[:200] for text in told if "is not there in grading" in text), "")
 
 
 def entry(cell: NotebookNode, earned: bool, status: str, reason: str) -> dict[str, Any]:

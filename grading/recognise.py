@@ -8,13 +8,14 @@ could be meant: the file is reported instead.
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
 from grading.build import EXERCISE_FOLDER, names
+from grading.tables import decoded
 
 MOODLE = re.compile(r"^(.+?)_\d+_assignsubmission_[a-z]+_?(.*)$", re.IGNORECASE | re.DOTALL)
 COPY = re.compile(r"\(\d+\)|\bcopy(\s*\d+)?\b|\bkopie\b|\bfinal\b|\bv\d+\b", re.IGNORECASE)
@@ -112,12 +113,25 @@ def ids_in(notebook: Any) -> set[str]:
     return found
 
 
+def usual(content: bytes) -> bytes:
+    """A notebook's bytes in UTF-8 without a mark, as nbgrader reads them; UTF-8 stays as it is."""
+    return content if content[:1] == b"{" and _is_utf8(content) else decoded(content).encode()
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def read_notebook(content: bytes) -> tuple[Any, str]:
     """A notebook's JSON, and why it cannot be read (empty if it can)."""
     if not content.strip():
         return None, "the file is empty"
     try:
-        notebook = json.loads(content.decode("utf-8-sig"))
+        notebook = json.loads(usual(content))
     except (ValueError, RecursionError) as error:
         return None, f"no JSON: {str(error)[:100]}"
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
@@ -153,18 +167,34 @@ def _words(name: str, whole: bool) -> str:
 # whose work
 
 
-def candidates(path: str) -> list[str]:
+def candidates(path: str, ids: frozenset[str] = frozenset()) -> list[str]:
     """The names that a path offers for its student, the likeliest first.
 
-    >>> candidates("week 4/alice_04_self_attention (1).ipynb")
-    ['alice']
+    What the platform wrote comes before what a student may have: folders before what lies in them,
+    and all of a zip's path before what is in the zip.
+
+    Args:
+        path: the path.
+        ids: words that name a student even if they look like nobody's, such as "student7".
+
+    >>> candidates("week 4/alice_04_self_attention (1).ipynb"), candidates("bob/anna.ipynb")
+    (['alice'], ['bob', 'anna'])
     """
-    ends = re.compile(r"(\.ipynb|\.zip)+$", re.IGNORECASE)
-    parts = [ends.sub("", part) for part in PurePosixPath(path).parts]
-    moodle = [found[1] for part in parts if (found := MOODLE.match(part))]
-    stripped = [_without_exercise(part) for part in reversed(parts) if not MOODLE.match(part)]
-    offered = moodle + [text for text in stripped if not _generic(text)]
+    parts = PurePosixPath(path).parts
+    zips = [i for i, part in enumerate(parts) if part.casefold().endswith(".zip")]
+    border = zips[0] + 1 if zips else len(parts)
+    offered = [*_offered(parts[:border], ids), *_offered(parts[border:], ids)]
     return list(dict.fromkeys(offered))
+
+
+def _offered(parts: Sequence[str], ids: frozenset[str]) -> Iterator[str]:
+    """The names in a path, those that Moodle wrote first."""
+    ends = re.compile(r"(\.ipynb|\.zip)+$", re.IGNORECASE)
+    texts = [ends.sub("", part) for part in parts]
+    yield from (found[1] for text in texts if (found := MOODLE.match(text)))
+    for text in (_without_exercise(text) for text in texts if not MOODLE.match(text)):
+        if not _generic(text) or set(plain(text).split()) & ids:
+            yield text
 
 
 def _generic(text: str) -> bool:
@@ -188,7 +218,7 @@ def student_id(name: str) -> str:
     >>> student_id("Jürgen Weiß")
     'jurgen_weiss'
     """
-    return re.sub(r"[^a-z0-9]+", "_", plain(name)).strip("_")
+    return re.sub(r"[^a-z0-9]+", "_", plain(name)).strip("_")[:100]  # it becomes a folder
 
 
 def on_roster(offered: Iterable[str], roster: Sequence[Student]) -> tuple[Student | None, str]:

@@ -38,13 +38,14 @@ def restore(submission: NotebookNode, released: NotebookNode) -> tuple[NotebookN
     """The submission with everything that is not the student's as it was released.
 
     Args:
-        submission: the student's notebook, any valid one.
+        submission: the student's notebook, any valid one; its line ends are made the usual ones.
         released: the exercise's.
 
     Returns:
         notebook: a new one, without outputs, and with the released metadata only.
         notes: what had to be repaired, a sentence each.
     """
+    unify(submission)
     originals = {name: cell for cell in released.cells if (name := grade_id(cell))}
     last = {name: i for i, cell in enumerate(submission.cells) if (name := grade_id(cell))}
     cells, notes = [], []
@@ -78,6 +79,12 @@ def restore(submission: NotebookNode, released: NotebookNode) -> tuple[NotebookN
         }
     )
     return made, notes
+
+
+def unify(notebook: NotebookNode) -> None:
+    """Make the line ends of Windows and of old Macs the usual ones."""
+    for cell in notebook.cells:
+        cell.source = re.sub(r"\r\n?", "\n", cell.source)
 
 
 def add_missing(
@@ -133,12 +140,21 @@ def plain(cell: NotebookNode, kind: str, metadata: dict[str, Any]) -> dict[str, 
 
 
 def tame(text: str) -> str:
-    """A text without HTML, which Formgrader would show, and run, with the grader's rights.
+    """A text without what Formgrader would run, or load, with the grader's rights.
+
+    HTML is none any more; a link leads to the web or to a mail, a picture is an attached one.
 
     >>> tame("if $s<t$ then <script>")
     'if $s< t$ then < script>'
+    >>> tame("[a](https://b.org) [c](javascript:d) ![e](attachment:f.png) ![g](https://h.org/i.png)")
+    '[a](https://b.org) [c] (javascript:d) ![e](attachment:f.png) ! [g](https://h.org/i.png)'
     """
-    return re.sub(r"<(?=\S)", "< ", text)
+    text = re.sub(r"<(?=\S)", "< ", text)
+    text = re.sub(r"!(?=\[)(?!\[[^\[\]\n]{0,500}\]\(attachment:[\w. -]{1,200}\))", "! ", text)
+    text = re.sub(
+        r"\](?=\()(?!\((https?://|mailto:|#|attachment:)[^\s()<>]{0,2000}[\s)])", "] ", text
+    )
+    return re.sub(r"\](?=:)", "] ", text)
 
 
 def attached(attachments: Any) -> dict[str, dict[str, str]]:

@@ -1,50 +1,71 @@
-"""Runs a submission's cells where they can do no harm: `run(notebook, hidden) -> Run`.
+"""Runs a submission's cells where they can do no harm: `run(notebook, scene) -> Run`.
 
 The submission is a stranger's program. It may try to read the solutions, other submissions and
-the gradebook, to call the network, to fill memory or disk, to never end, and to write its own
-marks. So its kernel, and the client that drives it (`grading.inside`), run in one `bubblewrap`:
+the gradebook, to call the network, to fill memory or disk, to never end, to talk to an accomplice,
+and to write its own marks. So its kernel, and the client that drives it (`grading.inside`), run in
+one `bubblewrap`:
 
-- no network, and process, IPC and host-name namespaces of its own;
-- of the file system only /usr, the Python environment and a folder made for this run are there,
-  all read-only; of `attnlib` only the folder `check`; /tmp and /dev/shm are memory of limited
-  size;
+- no network, and user, process, IPC and host-name namespaces of its own;
+- of the file system only /usr, the Python environment with the packages that an answer may use
+  (`grading.packages`), and of `attnlib` the folder `check` are there, all read-only; /tmp, /dev/shm
+  and the home folder are memory of limited size;
 - no capabilities, an empty environment, and never root: as root we change to an unused user;
-- limits on address space, file size and threads that are inherited, and a watch from outside
-  on the memory and processes of the whole tree, on its time and on its output;
-- nothing outside can be written: results come through a pipe.
+- limits on address space, file size and threads that are inherited, a filter of system calls
+  (`grading.calls`), and a watch from outside on the memory and processes of the whole tree, on its
+  time and on its output;
+- what the tasks forbid is taken away before the student's code runs (`grading.away`);
+- nothing outside can be written: the job goes in and results come out through pipes, and no file
+  of the machine holds either of them, even if the run is killed.
 
 What comes through the pipe is the student's word: this file makes it a well-formed notebook with
 outputs that cannot hurt the browser of the person who grades, and `grading.judge` decides.
 
-What it does not do: without a cgroup of its own, memory that no process maps (files in memory
-made with memfd_create, System V segments) is not seen by the watch, only limited in size for each
-file; there is no filter of system calls, so a hole in the kernel of the machine is a hole here.
-`unsafe=True` runs the same with the limits only, on machines without bubblewrap.
+What it does not do: a hole in the kernel of the machine, in a call that the filter allows, is one
+here. `unsafe=True` runs the same with the limits only, on machines without bubblewrap.
 """
 
 import json
 import os
 import shutil
-import site
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
 
+from grading import calls, packages
+from grading.fence import COURSE, HOME, bound, fence
 from grading.outputs import ending, late, ran, with_outputs
 from grading.watch import Limits, watch
 
-NOT_SOURCE = shutil.ignore_patterns("__pycache__")
 HERE = Path(__file__).resolve().parent
-COURSE = HERE.parent
+ONLY_CHECK = '"""In grading only attnlib.check is there."""\n'
 
 
 class SandboxError(RuntimeError):
     """The sandbox cannot be used: the machine's fault, never the submission's."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a notebook finds when it runs.
+
+    Attributes:
+        hidden: encoded inputs by task, which `check` hands to the answers; no answers.
+        forbidden: names that are taken away from torch.
+        folder: the name of the folder in which it runs.
+        files: the texts of the files beside it, by name.
+    """
+
+    hidden: Mapping[str, Any] = field(default_factory=dict)
+    forbidden: Sequence[str] = ()
+    folder: str = "notebook"
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,42 +90,70 @@ class Run:
 
 
 def run(
-    notebook: NotebookNode, hidden: str, limits: Limits | None = None, unsafe: bool = False
+    notebook: NotebookNode, scene: Scene, limits: Limits | None = None, unsafe: bool = False
 ) -> Run:
     """Run all code cells of `notebook` in a sandbox of their own, in order.
 
     Args:
         notebook: the submission; its metadata and outputs play no part.
-        hidden: the JSON text that `ATTNLIB_HIDDEN` names inside: inputs, no answers.
+        scene: what it finds there.
         limits: what it may use; the defaults of `Limits` if left out.
         unsafe: without bubblewrap: strangers' code then runs with your rights.
 
     Raises:
-        SandboxError: bubblewrap is missing or did not start.
+        SandboxError: bubblewrap is missing or did not start, or the machine's memory ran out.
 
     >>> import nbformat
     >>> cell = nbformat.v4.new_code_cell("print(1 + 1)")
-    >>> done = run(nbformat.v4.new_notebook(cells=[cell]), "{}", unsafe=True)
+    >>> done = run(nbformat.v4.new_notebook(cells=[cell]), Scene(), unsafe=True)
     >>> done.status, done.notebook.cells[0].outputs[0].text
     ('finished', '2\\n')
     """
     limits = limits or Limits()
     if not unsafe and (complaint := unusable()):
         raise SandboxError(complaint)
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="attnlib-", ignore_cleanup_errors=True) as folder:
-        job = Path(folder, "job")
-        write_job(job, notebook, hidden, limits, unsafe)
-        work = Path(folder, "work")
-        work.mkdir()
-        argv, environment = command(job, work, limits, unsafe)
-        lines, verdict = watch(argv, environment, limits)
+    start, before = time.monotonic(), killed_for_memory()
+    try:
+        lines, verdict = started(json.dumps(job(notebook, scene, limits, unsafe)), limits, unsafe)
+    except (OSError, MemoryError) as error:
+        raise SandboxError(f"the sandbox did not start: {error or 'no memory'}") from error
     if not any("started" in line for line in lines):
         status, reason = verdict
         raise SandboxError(f"the sandbox did not start: {reason or status}")
     status, reason = ending(lines, verdict)
+    if status == "crashed" and killed_for_memory() > before:
+        raise SandboxError("the machine has run out of memory, and has killed what it chose")
     seconds = time.monotonic() - start
     return Run(with_outputs(notebook, lines), status, reason, seconds, ran(lines), late(lines))
+
+
+def started(job: str, limits: Limits, unsafe: bool) -> tuple[list[dict[str, Any]], tuple[str, str]]:
+    """Start the job, and watch it to its end."""
+    if not unsafe:
+        held = os.memfd_create("check")
+        try:
+            os.write(held, ONLY_CHECK.encode())
+            os.lseek(held, 0, os.SEEK_SET)
+            argv = [*fence(limits, held), *python("/tmp")]
+            return watch(argv, environment(HOME), limits, job, (held,))
+        finally:
+            os.close(held)
+    with tempfile.TemporaryDirectory(prefix="attnlib-", ignore_cleanup_errors=True) as folder:
+        library, work = Path(folder, "library/attnlib"), Path(folder, "work")
+        shutil.copytree(COURSE / "attnlib/check", library / "check")
+        (library / "__init__.py").write_text(ONLY_CHECK)
+        work.mkdir()
+        about = environment(str(work)) | {"PYTHONPATH": str(library.parent), "TMPDIR": str(work)}
+        return watch(python(str(work)), about, limits, job)
+
+
+def killed_for_memory() -> int:
+    """How often this machine's kernel has killed a process because memory ran out."""
+    try:
+        lines = Path("/proc/vmstat").read_text().split("\n")
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
 
 def unusable() -> str | None:
@@ -121,9 +170,10 @@ def unusable() -> str | None:
                 f"The Python environment {outer} contains the course, so a submission would see "
                 f"the solutions. Make the environment elsewhere, or inside the course as .venv."
             )
-    with tempfile.TemporaryDirectory(prefix="attnlib-") as folder:
-        argv = [*fence(Path(folder), Limits()), sys.executable, "-I", "-c", ""]
-        tried = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if complaint := calls.unusable():
+        return complaint
+    argv = [*fence(Limits(), None), sys.executable, "-I", "-c", ""]
+    tried = subprocess.run(argv, capture_output=True, text=True, check=False)
     if tried.returncode:
         return (
             "bubblewrap does not work on this machine (version 0.7 or newer is needed, and user "
@@ -133,149 +183,57 @@ def unusable() -> str | None:
     return None
 
 
-def bound() -> list[Path]:
-    """The folders that hold the Python environment, without those inside another one."""
-    found = {
-        Path(sys.prefix),
-        Path(sys.base_prefix),
-        Path(sys.executable).resolve().parents[1],
-        Path(os.__file__).parent,
-        *map(Path, site.getsitepackages()),
-    }
-    system = [Path(name) for name in ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32")]
-    folders = [*(path for path in system if path.exists()), *sorted(found, key=lambda p: p.parts)]
-    kept: list[Path] = []
-    for folder in folders:
-        if folder.exists() and not any(folder.is_relative_to(other) for other in kept):
-            kept.append(folder)
-    return kept
-
-
-def write_job(job: Path, notebook: NotebookNode, hidden: str, limits: Limits, unsafe: bool) -> None:
-    """Write the folder that is all that the sandbox sees of the course."""
-    cells = [
-        [index, cell.source]
-        for index, cell in enumerate(notebook.cells)
-        if cell.cell_type == "code"
-    ]
+def job(notebook: NotebookNode, scene: Scene, limits: Limits, unsafe: bool) -> dict[str, Any]:
+    """All that goes into the sandbox, as JSON."""
     rlimits = {
         "RLIMIT_AS": limits.address_space,
         "RLIMIT_FSIZE": limits.file,
         "RLIMIT_CORE": 0,
         "RLIMIT_NOFILE": 256,
     } | ({} if unsafe else {"RLIMIT_NPROC": limits.threads})
-    # Root is not held by the limit on threads, and owns files: become somebody who owns nothing.
-    uid = 20_000 + os.getpid() % 40_000 if os.geteuid() == 0 and not unsafe else None
-    (job / "attnlib").mkdir(parents=True)
-    (job / "attnlib/__init__.py").write_text('"""In grading only attnlib.check is there."""\n')
-    shutil.copytree(COURSE / "attnlib/check", job / "attnlib/check", ignore=NOT_SOURCE)
-    shutil.copyfile(HERE / "inside.py", job / "inside.py")
-    (job / "hidden.json").write_text(hidden)
-    (job / "job.json").write_text(
-        json.dumps(
-            {
-                "cells": cells,
-                "rlimits": rlimits,
-                "uid": uid,
-                "output": limits.output,
-                "cell_seconds": limits.cell_seconds,
-                "warm_up": "import attnlib.check",
-            }
-        )
-    )
+    return {
+        "cells": [
+            [index, cell.source]
+            for index, cell in enumerate(notebook.cells)
+            if cell.cell_type == "code"
+        ],
+        "rlimits": rlimits,
+        # Root is not held by the limit on threads, and owns files: become one who owns nothing.
+        "uid": 20_000 + os.getpid() % 40_000 if os.geteuid() == 0 and not unsafe else None,
+        "output": limits.output,
+        "cell_seconds": limits.cell_seconds,
+        "folder": scene.folder,
+        "files": dict(scene.files),
+        "kernel": (HERE / "away.py").read_text(encoding="utf-8"),
+        "settings": {
+            "hidden": dict(scene.hidden),
+            "forbidden": list(scene.forbidden),
+            "absent": packages.absent(),
+            "filter": "" if unsafe else calls.program().hex(),
+            "unsafe": unsafe,
+        },
+    }
 
 
-def command(
-    job: Path, work: Path, limits: Limits, unsafe: bool
-) -> tuple[list[str], dict[str, str]]:
-    """The argument list and the whole environment of the process that runs the job."""
-    python = [sys.executable, "-I", "-B"]
-    inside = job if unsafe else Path("/job")
-    home = work if unsafe else Path("/tmp")
-    environment = {
-        "HOME": str(home),
-        "TMPDIR": str(home),
+def python(work: str) -> list[str]:
+    """The command line of the client."""
+    source = (HERE / "inside.py").read_text(encoding="utf-8")
+    return [sys.executable, "-I", "-B", "-c", source, work]
+
+
+def environment(home: str) -> dict[str, str]:
+    """All environment variables inside."""
+    return {
+        "HOME": home,
         "USER": "student",
         "LOGNAME": "student",
         "PATH": "/usr/bin:/bin",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-        "PYTHONPATH": str(inside),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",
         "MPLBACKEND": "agg",
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
-        "ATTNLIB_HIDDEN": str(inside / "hidden.json"),
     }
-    if unsafe:
-        return [*python, str(job / "inside.py"), str(job), str(work)], environment
-    return [*fence(job, limits), *python, "/job/inside.py", "/job", "/tmp"], environment
-
-
-def fence(job: Path, limits: Limits) -> list[str]:
-    """The bubblewrap command line up to the program that it starts."""
-    root = os.geteuid() == 0
-    namespaces = [
-        "--unshare-ipc",
-        "--unshare-pid",
-        "--unshare-net",
-        "--unshare-uts",
-        "--unshare-cgroup-try",
-    ]
-    # Root needs no user namespace, and without one it can become another user for good.
-    user = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
-    # bubblewrap makes the folders on the way to a bound one, but only root may enter those.
-    way = [
-        part
-        for folder in (*bound(), Path("/etc/x"))
-        for parent in reversed(folder.parents[:-1])
-        for part in ("--perms", "0755", "--dir", str(parent))
-    ]
-    binds = [part for folder in bound() for part in ("--ro-bind", str(folder), str(folder))]
-    hidden = [
-        part
-        for folder in map(Path, site.getsitepackages())
-        if (folder / "attnlib").exists()
-        for part in ("--tmpfs", str(folder / "attnlib"))
-    ]
-    size = ["--perms", "1777", "--size", str(limits.disk), "--tmpfs"]
-    return [
-        shutil.which("bwrap") or "bwrap",
-        *namespaces,
-        "--die-with-parent",
-        "--new-session",
-        "--cap-drop",
-        "ALL",
-        *user,
-        "--hostname",
-        "sandbox",
-        *size,
-        "/tmp",  # first: the course itself may lie under /tmp
-        *way,
-        *binds,
-        *hidden,
-        "--ro-bind-try",
-        "/etc/alternatives",
-        "/etc/alternatives",
-        "--ro-bind-try",
-        "/etc/ld.so.cache",
-        "/etc/ld.so.cache",
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        *size,
-        "/dev/shm",
-        "--remount-ro",
-        "/dev",
-        "--ro-bind",
-        str(job),
-        "/job",
-        "--remount-ro",
-        "/",
-        "--chdir",
-        "/tmp",
-        "--",
-    ]

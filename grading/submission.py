@@ -5,18 +5,17 @@ It takes the submission through nbgrader's autograding, in this process, with th
 costs that submission only, and ends in a report with a reason: `report.json`, written last and in
 one piece beside the autograded notebook. What has a report of the same submission under the same
 seed is left alone; so nothing is graded twice, and what was interrupted is graded from its
-beginning.
+beginning. A fault of the machine (no room on the disk, no memory, a gradebook that is locked or
+broken, no sandbox) is no fault of a submission: it raises `MachineFault`, leaves no report, and
+stops the run until somebody has mended it.
 
 What it does not do: it decides no marks (that is `grading.judge`), and reads nothing that a
 student handed in but the one notebook.
 """
 
-import contextlib
 import hashlib
 import json
-import os
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,20 +25,20 @@ from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
-from sqlalchemy.exc import OperationalError
 from traitlets.config import Config
 
 from grading.build import nbgrader_log
+from grading.faults import MACHINES, MachineFault, legible, patiently, sentence, write
 from grading.judge import seed_in_use
 from grading.preprocess import AUTOGRADE, GRADED, MANUAL, SANITIZE, released
 from grading.restore import grade_id
-from grading.sandbox import SandboxError
 from grading.settings import Places, configuration
 from grading.watch import Limits
 
 Report = dict[str, Any]
 LARGEST = 20 << 20  # bytes of a notebook
-TRIES = 5  # of a gradebook that another process is writing to
+MOST_CELLS = 2_000
+PATIENCE = 60.0  # seconds with a gradebook that another process is writing to
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,7 @@ class How:
         limits: what a submission may use.
         force: grade again what has a report already.
         unsafe: without a sandbox.
+        patience: seconds to wait for a gradebook that another process is writing to.
     """
 
     places: Places = field(default_factory=Places)
@@ -59,6 +59,7 @@ class How:
     limits: Limits = field(default_factory=Limits)
     force: bool = False
     unsafe: bool = False
+    patience: float = PATIENCE
 
 
 def grade_one(name: str, student: str, how: How) -> Report:
@@ -75,8 +76,16 @@ def grade_one(name: str, student: str, how: How) -> Report:
         "not submitted"), reason, seconds, notes, and for each task points, max, status, reason.
 
     Raises:
-        SandboxError: the machine cannot run submissions; nothing is said about this one.
+        MachineFault: the machine cannot grade; nothing is said about this submission.
     """
+    try:
+        return graded_or_found(name, student, how)
+    except MACHINES as error:
+        raise MachineFault(sentence(error, how.places.home)) from error
+
+
+def graded_or_found(name: str, student: str, how: How) -> Report:
+    """What `grade_one` does; a fault of the machine comes as it is."""
     path = how.places.submitted / student / name / f"{name}.ipynb"
     digest = fingerprint(path)
     there = read_report(report_path(name, student, how.places))
@@ -88,10 +97,10 @@ def grade_one(name: str, student: str, how: How) -> Report:
     if complaint := unreadable(path):
         return give_up(name, student, how, "crashed", complaint, digest)
     try:
-        found = patiently(lambda: convert(name, student, how))
+        found = patiently(lambda: convert(name, student, how), how.patience)
     except NbGraderException as error:
-        told = f"nbgrader cannot grade it: {error}"
-        return give_up(name, student, how, "crashed", told, digest)
+        told = f"not graded, a person has to look at it: {error}"
+        return give_up(name, student, how, MANUAL, told, digest)
     return conclude(name, student, how, digest, found)
 
 
@@ -107,7 +116,8 @@ def give_up(
         for task, most in points(name).items()
     }
     if status != "not submitted":
-        patiently(lambda: enter_zeros(name, student, how.places))
+        waits = status == MANUAL
+        patiently(lambda: enter_zeros(name, student, how.places, waits), how.patience)
     found = {"status": status, "reason": reason, "seconds": 0.0, "notes": [], "tasks": tasks}
     return conclude(name, student, how, digest, found)
 
@@ -120,12 +130,8 @@ def conclude(name: str, student: str, how: How, digest: str | None, found: Repor
         "submission": digest,
         "seed": shortened(how.seed),
     }
-    report = about | found
-    path = report_path(name, student, how.places)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
-    part.replace(path)
+    report: Report = legible(about | found)
+    write(report_path(name, student, how.places), json.dumps(report, indent=1, ensure_ascii=False))
     return report
 
 
@@ -138,9 +144,9 @@ def read_report(path: Path) -> Report | None:
     """A report, or None if there is none that can be read."""
     try:
         report: Report = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return report
+    return report if isinstance(report, dict) and "tasks" in report else None
 
 
 def fingerprint(path: Path) -> str | None:
@@ -168,43 +174,75 @@ def unreadable(path: Path) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an old notebook, cells without ids: all restored
-            notebook = read(path.read_text(encoding="utf-8"), as_version=4)
+            text = path.read_text(encoding="utf-8")
+            if (count := cells(json.loads(text))) > MOST_CELLS:
+                return f"not a notebook: {count:,} cells, at most {MOST_CELLS:,} are taken"
+            notebook = read(text, as_version=4)
             nbformat.validate(notebook)
-        json.dumps(notebook)
+        json.dumps(notebook, ensure_ascii=False).encode()
+    except (OSError, MemoryError):
+        raise
     except Exception as error:  # whatever a stranger's file makes of a parser
         told = str(error).strip().split("\n")[0][:200] or type(error).__name__
         return f"not a notebook: {told}" if size else "not a notebook: the file is empty"
     return None
 
 
+def cells(data: Any) -> int:
+    """How many cells there are in what may be a notebook, of this format or an older one."""
+    sheets = data.get("worksheets") if isinstance(data, dict) else None
+    places = [data, *(sheets if isinstance(sheets, list) else [])]
+    lists = (place.get("cells") for place in places if isinstance(place, dict))
+    return sum(len(found) for found in lists if isinstance(found, list))
+
+
+class Converter(Autograde):  # type: ignore[misc]
+    """nbgrader's, and what went wrong is told as it was, not in a log."""
+
+    trouble: BaseException | None = None
+
+    def convert_single_notebook(self, notebook_filename: str) -> None:
+        """Convert a notebook; nbgrader turns every exception into one of its own."""
+        try:
+            super().convert_single_notebook(notebook_filename)
+        except Exception as error:
+            self.trouble = error
+            raise
+
+
 def convert(name: str, student: str, how: How) -> Report:
-    """Take one submission through nbgrader, and return what `grading.preprocess` found."""
+    """Take one submission through nbgrader, and return what `grading.preprocess` found.
+
+    Raises:
+        NbGraderException: this submission cannot be graded; the text says why.
+        OSError, MemoryError, SandboxError, SQLAlchemyError: it is the machine's fault.
+    """
     directory = CourseDirectory(config=settings(name, student, how))
-    converter = Autograde(coursedir=directory, config=directory.config, force=True)
+    converter = Converter(coursedir=directory, config=directory.config, force=True)
     with nbgrader_log() as log:
         try:
             converter.start()
         except NbGraderException as error:
-            if isinstance(error.__context__, OperationalError):
-                raise error.__context__ from None
-            if "SandboxError" in log.getvalue():
-                raise SandboxError(last_line(log.getvalue(), "SandboxError")) from None
-            told = last_line(log.getvalue(), "Error") or str(error)[:300]
-            raise NbGraderException(told) from None
+            found = converter.trouble or error.__context__
+            if isinstance(found, MACHINES):
+                raise found from None
+            told = f"{type(found).__name__}: {found}" if found else last_line(log.getvalue())
+            raise NbGraderException(told[:300] or str(error)[:300]) from None
     done = how.places.autograded / student / name / f"{name}.ipynb"
-    found: Report = json.loads(done.read_text(encoding="utf-8"))["metadata"]["attnlib"]
+    found = json.loads(done.read_text(encoding="utf-8"))["metadata"]["attnlib"]
     found["tasks"] = {task: found["tasks"][task] for task in points(name)}
     waiting = any(task["status"] == MANUAL for task in found["tasks"].values())
     if found["status"] == "finished":
         found["status"] = MANUAL if waiting else GRADED
-    return found
+    report: Report = found
+    return report
 
 
 def settings(name: str, student: str, how: How) -> Config:
     """nbgrader's configuration for one submission."""
     config = configuration(how.places)
     if how.places.gradebook.startswith("sqlite:") and "?" not in how.places.gradebook:
-        config.CourseDirectory.db_url = f"{how.places.gradebook}?timeout=60"
+        config.CourseDirectory.db_url = f"{how.places.gradebook}?timeout={how.patience / 4:g}"
     config.CourseDirectory.assignment_id = name
     config.CourseDirectory.student_id = escaped(student)
     config.CourseDirectory.notebook_id = name
@@ -221,20 +259,10 @@ def escaped(student: str) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in student)
 
 
-def last_line(log: str, word: str) -> str:
-    """The last line of a log in which a word stands, shortened, or nothing."""
-    lines = [line for line in log.splitlines() if word in line and not line.startswith(" ")]
-    return lines[-1][:300] if lines else ""
-
-
-def patiently(work: Callable[[], Any]) -> Any:
-    """Do some work with the gradebook; again, if somebody else had locked it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nbgrader's own, about its way with SQLAlchemy
-        for _ in range(TRIES - 1):
-            with contextlib.suppress(OperationalError):
-                return work()
-        return work()
+def last_line(log: str) -> str:
+    """The last line of a log that names an error, or nothing."""
+    lines = [line for line in log.splitlines() if "Error" in line and not line.startswith(" ")]
+    return lines[-1] if lines else ""
 
 
 def points(name: str) -> dict[str, float]:
@@ -247,12 +275,12 @@ def points(name: str) -> dict[str, float]:
     }
 
 
-def enter_zeros(name: str, student: str, places: Places) -> None:
-    """Note in the gradebook that a submission earned nothing."""
+def enter_zeros(name: str, student: str, places: Places, waits: bool) -> None:
+    """Note in the gradebook that a submission earned nothing, or that it waits for a person."""
     with Gradebook(places.gradebook, "attention") as gradebook:
         gradebook.update_or_create_student(student)
         gradebook.update_or_create_submission(name, student)
         submission = gradebook.find_submission_notebook(name, name, student)
         for grade in submission.grades:
-            grade.auto_score, grade.needs_manual_grade = 0.0, False
+            grade.auto_score, grade.needs_manual_grade = 0.0, waits
         gradebook.db.commit()

@@ -1,24 +1,43 @@
 """CSV files that a spreadsheet may open: written in one piece, and harmless."""
 
+import codecs
 import csv
 import io
+import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+# what starts a formula, as letters of full width too
+SIGNS = "=+@|%\uff1d\uff0b\uff0d\uff20-"
+
+
+def visible(text: str) -> str:
+    r"""A text in which what a terminal would obey, or nobody sees, stands as a sign of its own.
+
+    >>> visible("\x1b[2J a\tb"), visible("a\u202eb"), visible("\udcff")
+    ('�[2J a\tb', 'a�b', '�')
+    """
+    barred = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+    return "".join(
+        "\ufffd" if unicodedata.category(c) in barred and c not in "\t\n\r" else c for c in text
+    )
 
 
 def harmless(value: Any) -> str:
     """A value that no spreadsheet takes for a formula: a text that starts like one gets a quote.
 
-    >>> harmless("=1+1"), harmless(-1.5), harmless("a=b")
-    ("'=1+1", '-1.5', 'a=b')
+    So does a part of it after a sign that a spreadsheet in another language takes for a border.
+
+    >>> harmless("=1+1"), harmless(-1.5), harmless("a=b"), harmless("a;=1+1")
+    ("'=1+1", '-1.5', 'a=b', "a;'=1+1")
     """
     if isinstance(value, int | float):
         return f"{value:g}"
-    text = "" if value is None else " ".join(str(value).split())
-    # some programs look behind leading signs that are not seen
-    start = text.lstrip("\ufeff\u200b\u00a0\x00")[:1]
-    return "'" + text if start and start in "=+-@\uff1d\uff0b\uff0d\uff20|%" else text
+    text = "" if value is None else " ".join(visible(str(value)).split())
+    # some programs look behind leading signs that are not seen, which stand as \ufffd here
+    return re.sub(rf"(^|[;|])([\ufffd\"']*)([{re.escape(SIGNS)}])", r"\1\2'\3", text)
 
 
 def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
@@ -29,17 +48,20 @@ def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     writer.writerows([harmless(value) for value in row] for row in rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    part.write_text(text.getvalue(), encoding="utf-8", newline="")
-    part.replace(path)
+    try:
+        part.write_text(text.getvalue(), encoding="utf-8", newline="")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
     return path
 
 
 def read(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV as dictionaries, whatever the spreadsheet did to it.
 
-    A byte-order mark and semicolons in place of commas are understood.
+    A byte-order mark, semicolons, tabs, UTF-16 and Windows' own letters are understood.
     """
-    text = path.read_text(encoding="utf-8-sig")
+    text = decoded(path.read_bytes())
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     rows = csv.DictReader(io.StringIO(text), delimiter=delimiter)
@@ -49,12 +71,31 @@ def read(path: Path) -> list[dict[str, str]]:
     ]
 
 
+def decoded(content: bytes) -> str:
+    r"""A text that some program has written: UTF-8, UTF-16 with its mark, or Windows' letters.
+
+    >>> decoded("é".encode("utf-8-sig")), decoded("é".encode("utf-16")), decoded(b"\xe9")
+    ('é', 'é', 'é')
+    """
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", errors="replace")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", errors="replace")
+
+
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]], widest: int = 60) -> str:
     """A table for the terminal."""
-    texts = [list(columns), *([str(v if v is not None else "") for v in row] for row in rows)]
+    texts = [list(columns), *([flat(v) for v in row] for row in rows)]
     texts = [[t if len(t) <= widest else t[: widest - 1] + "…" for t in row] for row in texts]
     widths = [max(len(row[i]) for row in texts) for i in range(len(columns))]
     return "\n".join(
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
         for row in texts
     )
+
+
+def flat(value: Any) -> str:
+    """A value in one line that a terminal can show."""
+    return " ".join(visible("" if value is None else str(value)).split())

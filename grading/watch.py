@@ -4,8 +4,8 @@
 outside: none of them can hide from it, or stop it. What they write is read as bytes up to a
 limit, and nothing of it is believed.
 
-What it does not see is memory that no process maps: files in memory (memfd_create) and System V
-segments. For those there is only the size limit of each file.
+What it does not see is memory that no process maps. The filter of system calls lets none be made
+but files in folders of limited size, and what pipes and sockets hold.
 """
 
 import contextlib
@@ -29,7 +29,8 @@ class Limits:
     """What one submission may use: seconds, bytes, and numbers of processes and threads."""
 
     cell_seconds: float = 15.0
-    total_seconds: float = 300.0
+    total_seconds: float = 300.0  # from the moment when the kernel answers
+    boot_seconds: float = 300.0  # until then: the machine's time, not the student's
     memory: int = 2 << 30  # of all processes together
     address_space: int = 8 << 30  # of each process
     output: int = 10 << 20
@@ -40,32 +41,50 @@ class Limits:
 
 
 def watch(
-    argv: list[str], environment: dict[str, str], limits: Limits
+    argv: list[str],
+    environment: dict[str, str],
+    limits: Limits,
+    job: str = "",
+    passed: tuple[int, ...] = (),
 ) -> tuple[list[dict[str, Any]], tuple[str, str]]:
     """Start the process, read what it tells, and end it when it takes more than it may.
+
+    Args:
+        argv: the command line.
+        environment: all of its environment.
+        limits: what it may use.
+        job: what it finds on standard input.
+        passed: the file descriptors that it inherits.
 
     Returns:
         lines: what it told, as far as it was understood.
         verdict: a status and a reason: why it was ended, or how it ended.
     """
-    process = subprocess.Popen(
-        argv,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    with os.fdopen(os.memfd_create("job"), "w+") as paper:
+        paper.write(job)
+        paper.seek(0)
+        process = subprocess.Popen(
+            argv,
+            env=environment,
+            stdin=paper,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=passed,
+        )
     told, complaint, verdict = bytearray(), bytearray(), None
-    deadline, look = time.monotonic() + limits.total_seconds, 0.0
+    deadline, look, begun = time.monotonic() + limits.boot_seconds, 0.0, False
     try:
         for stream, chunk in chunks(process):
             (told if stream is process.stdout else complaint).extend(chunk)
             now = time.monotonic()
+            if not begun and told:
+                begun, deadline = True, now + limits.total_seconds
             if len(told) > 2 * limits.output or len(complaint) > limits.output:
                 verdict = "crashed", f"killed: output above {limits.output:,} bytes"
             elif now > deadline:
-                verdict = "timed out", f"timed out after {limits.total_seconds:g} s in total"
+                seconds = limits.total_seconds if begun else limits.boot_seconds
+                verdict = "timed out", f"timed out after {seconds:g} s in total"
             elif now > look:
                 look, verdict = now + TICK, excess(process.pid, limits)
             if verdict:

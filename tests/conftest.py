@@ -1,6 +1,18 @@
-"""What is said after a run of the tests."""
+"""The browser of every test that drives one, and what is said after a run of the tests.
 
+In the browser every host but 127.0.0.1 is blocked and noted, so that a script from elsewhere cannot
+hide.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlparse
+
+import pytest
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -19,3 +31,46 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             f"bank of answers: {wrong} wrong answers, {rejected} rejected; "
             f"{right} right answers, {accepted} accepted"
         )
+
+
+def missing(what: str) -> None:
+    """Skip with a reason at home; on the test machine of the project a missing browser fails."""
+    if os.environ.get("ATTNLIB_BROWSER") == "required":
+        pytest.fail(f"{what} is missing, and ATTNLIB_BROWSER=required does not allow to skip")
+    pytest.skip(f"{what} is missing: the browser tests need Chromium and Playwright for Python")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        missing("chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright")
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that reaches nothing but 127.0.0.1; `page.asked` lists what else was asked for."""
+    context = browser.new_context(viewport={"width": 1200, "height": 1000}, accept_downloads=True)
+    opened = context.new_page()
+    opened.asked, opened.errors = [], []
+
+    def guard(route: Any) -> None:
+        address = urlparse(route.request.url)
+        if address.scheme in ("http", "https", "ws", "wss") and address.hostname != "127.0.0.1":
+            opened.asked.append(route.request.url)
+            route.abort()
+        else:
+            route.continue_()
+
+    context.route("**/*", guard)
+    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
+    yield opened
+    context.close()

@@ -1,13 +1,16 @@
-"""Executes the chapters and stores them clean (`make chapters`), or exports them (`make pages`).
+"""Executes the chapters and stores them clean (`make chapters`).
 
 A stored chapter holds its code's outputs and nothing that changes from run to run: no widget
 state, no widget ids (a reader on the web sees the picture instead), no timing, one kernel name.
 Cell ids stay. `attnlib` in its metadata tells which code and which library it was executed with.
+What the live views need on a page without a kernel is kept beside it, in build/views, where
+`make book` and `make slides` find it.
 """
 
 import argparse
 import copy
 import hashlib
+import json
 import math
 import os
 import re
@@ -15,6 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import nbformat
 from chapter_rules import CHAPTERS, ROOT, TIMING, chapter_paths, code_hash, header
@@ -24,10 +28,17 @@ from nbformat import NotebookNode
 
 README = ROOT / "README.md"
 MAP = ("<!-- course map: written by make chapters -->", "<!-- end of the course map -->")
+VIEWS = ROOT / "build" / "views"  # a file for each chapter
+VIEW = "application/vnd.attnlib.view+json"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 # Kernels compute on one thread, whatever is set here; a bar is for a reader who waits.
-KERNEL_SETTINGS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
+KERNEL_SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TQDM_DISABLE": "1",
+    "ATTNLIB_STATIC": "1",  # a view brings its state along
+}
 LANGUAGE = {
     "file_extension": ".py",
     "mimetype": "text/x-python",
@@ -91,11 +102,16 @@ def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return result
 
 
-def executed(path: Path) -> tuple[NotebookNode, float]:
-    """Execute a chapter from nothing.
+class Executed(NamedTuple):
+    """A chapter that was run from nothing."""
 
-    Returns:
-        the notebook, cleaned and stamped, and the seconds it took, start of the kernel included.
+    notebook: NotebookNode  # cleaned and stamped
+    views: dict[str, dict[str, Any]]  # cell id -> number of the output -> state of its view
+    seconds: float  # start of the kernel included
+
+
+def executed(path: Path) -> Executed:
+    """Execute a chapter from nothing.
 
     Raises:
         CellExecutionError: if a cell fails.
@@ -111,7 +127,40 @@ def executed(path: Path) -> tuple[NotebookNode, float]:
     )
     began = time.perf_counter()
     client.execute(env=os.environ | KERNEL_SETTINGS)
-    return stamped(cleaned(notebook)), time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    return Executed(*parted(stamped(cleaned(notebook))), seconds)
+
+
+def parted(notebook: NotebookNode) -> tuple[NotebookNode, dict[str, dict[str, Any]]]:
+    """The notebook without the state of its views, and this state."""
+    result, views = copy.deepcopy(notebook), {}
+    for cell in result.cells:
+        for number, output in enumerate(cell.get("outputs", [])):
+            if VIEW in output.get("data", {}):
+                views.setdefault(cell.id, {})[str(number)] = output.data.pop(VIEW)
+    return result, views
+
+
+def keep_views(name: str, done: Executed) -> None:
+    """Keep what a chapter's live views need, with the stamp of what it was executed with."""
+    VIEWS.mkdir(parents=True, exist_ok=True)
+    kept = {"attnlib": done.notebook.metadata.attnlib, "views": done.views}
+    part = VIEWS / f"{name}.{os.getpid()}.part"
+    part.write_text(json.dumps(kept), encoding="utf-8")
+    part.replace(VIEWS / f"{name}.json")  # whole or not at all
+
+
+def kept_views(path: Path) -> dict[str, dict[str, Any]] | None:
+    """What is kept of a chapter's views, or None if it is missing or of another run or code."""
+    kept = VIEWS / f"{path.stem}.json"
+    if not kept.exists():
+        return None
+    notebook, found = nbformat.read(path, as_version=4), json.loads(kept.read_text("utf-8"))
+    stamps = (stamped(notebook).metadata.attnlib, notebook.metadata.get("attnlib"))
+    if found["attnlib"] not in stamps or found["attnlib"]["code"] != code_hash(notebook):
+        return None
+    views: dict[str, dict[str, Any]] = found["views"]
+    return views
 
 
 def rounded(seconds: float) -> int:
@@ -166,59 +215,24 @@ def execute(paths: Sequence[Path], everything: bool, times: bool) -> int:
             print(f"{path.stem}: nothing changed")
             continue
         try:
-            notebook, seconds = executed(path)
+            done = executed(path)
         except CellExecutionError as error:
             failed += 1
             print(f"{path.stem}: failed, and stays as it was\n{error}", file=sys.stderr)
             continue
-        told = header(notebook).run
-        print(f"{path.stem}: {seconds:.1f} s (the header says {told} s)", flush=True)
-        nbformat.write(with_seconds(notebook, seconds) if times else notebook, path)
+        notebook, told = done.notebook, header(done.notebook).run
+        print(f"{path.stem}: {done.seconds:.1f} s (the header says {told} s)", flush=True)
+        nbformat.write(with_seconds(notebook, done.seconds) if times else notebook, path)
+        keep_views(path.stem, done)
     text = README.read_text(encoding="utf-8")
     README.write_text(with_map(text, course_map(chapter_paths())), encoding="utf-8")
     return int(failed > 0)
 
 
-def with_mathml(notebook: NotebookNode) -> NotebookNode:
-    """The notebook, its TeX formulas written as MathML, which a browser sets without a script."""
-    from latex2mathml.converter import convert
-
-    def formula(found: re.Match[str]) -> str:
-        if found["code"]:
-            return found["code"]
-        if found["display"]:
-            return convert(found["display"], display="block")
-        return convert(found["inline"])
-
-    pattern = r"(?P<code>```.*?```|`[^`]*`)|\$\$(?P<display>.+?)\$\$|\$(?P<inline>.+?)\$"
-    result = copy.deepcopy(notebook)
-    for cell in result.cells:
-        if cell.cell_type == "markdown":
-            cell.source = re.sub(pattern, formula, cell.source, flags=re.S)
-    return result
-
-
-def pages(paths: Sequence[Path], target: Path) -> int:
-    """Export chapters as web pages whose sliders need no kernel; they ask no host for anything."""
-    from nbconvert import HTMLExporter
-
-    target.mkdir(parents=True, exist_ok=True)
-    os.environ["ATTNLIB_STATIC"] = "1"  # for the kernels
-    exporter = HTMLExporter(require_js_url="", mermaid_js_url="", mathjax_url="")
-    for path in paths:
-        notebook, _ = executed(path)
-        resources = {"metadata": {"name": header(notebook).title}}
-        html, _ = exporter.from_notebook_node(with_mathml(notebook), resources)
-        page = target / f"{path.stem}.html"
-        page.write_text(html, encoding="utf-8")
-        print(page.relative_to(ROOT) if page.is_relative_to(ROOT) else page)
-    return 0
-
-
 def main(words: Sequence[str]) -> int:
     """Do what the command line says, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("command", choices=["execute", "pages"])
+    parser.add_argument("command", choices=["execute"])
     parser.add_argument("names", nargs="*", help="chapters such as 01_ngram; none: every chapter")
     parser.add_argument("--all", action="store_true", help="execute also what did not change")
     parser.add_argument("--times", action="store_true", help="write measured seconds in headers")
@@ -228,8 +242,6 @@ def main(words: Sequence[str]) -> int:
     if missing or not paths:
         print(f"Not in chapters/: {', '.join(missing) or 'any chapter'}", file=sys.stderr)
         return 1
-    if options.command == "pages":
-        return pages(paths, ROOT / "build" / "pages")
     use_two_cores()
     return execute(paths, options.all, options.times)
 

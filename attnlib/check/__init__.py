@@ -96,7 +96,7 @@ def _problem(task: str, answer: Callable[..., Any]) -> str | None:
     wrong = complaint(task, cases, answers, told["tolerance"], free, told.get("fresh", False))
     name = None if wrong else refused(answer, told.get("forbidden", ()))
     if name:
-        why = "is not there" if name.startswith("attnlib") else "would be the answer"
+        why = "would be the answer" if name in told.get("forbidden", ()) else "is not there"
         return f"right so far, but it uses {name}, which {why} in grading: write it yourself"
     return wrong
 

@@ -22,7 +22,12 @@ SENTENCES = (
         "cross_entropy wants the classes on axis 1: a table (N, D) and N whole numbers",
     ),
     (
-        r"not implemented for '(Long|Int|Bool)'|floating point or complex|result type Float can't",
+        r"result type Float can't",
+        "a tensor of whole numbers cannot hold decimals, so += cannot work: counts + k makes a "
+        "new tensor",
+    ),
+    (
+        r"not implemented for '(Long|Int|Bool)'|floating point or complex",
         "whole numbers have no softmax, mean or logarithm: turn them into .float() first",
     ),
     (

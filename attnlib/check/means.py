@@ -5,11 +5,14 @@ in their code. A name that the student has bound is the student's own.
 """
 
 import dis
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 OWN = "__main__"
+# what is there in grading; `grading.packages` lets the same ones in
+THERE = {"torch", "numpy", "matplotlib", "pandas", "tqdm", "IPython", "ipywidgets", OWN, "", "None"}
 REACHING = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_NAME", "IMPORT_FROM")
 
 
@@ -36,17 +39,31 @@ def refused(answer: Callable[..., Any], forbidden: Iterable[str]) -> str | None:
                 for name, is_global in _used(code):
                     if is_global and name in bound:
                         queue.append(bound[name])
-                    elif name in names or name.partition(".")[0] == "attnlib":
+                    elif name in names:
                         return name
+                absent = [i.argval for i in dis.get_instructions(code) if _absent(i)]
+                if absent:
+                    return str(absent[0])
     return None
+
+
+def _absent(step: dis.Instruction) -> bool:
+    """Whether a step of a function imports what is not there in grading."""
+    return step.opname == "IMPORT_NAME" and not _there(step.argval)
+
+
+def _there(module: str) -> bool:
+    """Whether a module is there in grading."""
+    top = module.partition(".")[0]
+    return top in THERE or top in sys.stdlib_module_names
 
 
 def _foreign(value: Any, names: set[str]) -> str | None:
     """The name of what is not the student's and must not be used."""
     if isinstance(value, ModuleType):
-        return value.__name__ if value.__name__.partition(".")[0] == "attnlib" else None
+        return None if _there(value.__name__) else value.__name__
     home, name = (str(getattr(value, key, "")) for key in ("__module__", "__name__"))
-    if home.partition(".")[0] == "attnlib":
+    if not _there(home):
         return f"{home}.{name}"
     return name if home != OWN and name in names and callable(value) else None
 

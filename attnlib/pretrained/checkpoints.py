@@ -28,6 +28,7 @@ KINDS: dict[str, Callable[..., nn.Module]] = {
     "NeuralNgram": models.NeuralNgram,
     "Elman": models.Elman,
     "Recurrent": models.Recurrent,
+    "Translator": models.Translator,
     "Transformer": lambda **config: models.Transformer(models.TransformerConfig(**config)),
 }
 

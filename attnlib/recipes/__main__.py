@@ -5,7 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnlib.pretrained.checkpoints import FOLDER
-from attnlib.recipes import circuits, classification, histogram, language, recall, syntax
+from attnlib.recipes import (
+    circuits,
+    classification,
+    histogram,
+    identifiability,
+    language,
+    pruning,
+    recall,
+    syntax,
+    translation,
+)
 
 RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "reviews-bpe": language.train_tokenizer,
@@ -15,8 +25,14 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     **dict.fromkeys(classification.CLASSIFIERS, classification.train),
     "guided": classification.train_guided,
     "recall": recall.train,
+    "key-width": identifiability.train,
     "syntax": syntax.annotate,
     **dict.fromkeys(circuits.RUNS, circuits.train),
+    **dict.fromkeys(translation.TRANSLATORS, translation.train),
+    "translator-lengths": translation.compare,
+    "translator-heads": pruning.rank,
+    "translator-gates": pruning.gate,
+    "translator-pruned": pruning.prune,
 }
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.data import REVIEWS_SHA256, reviews
+from attnlib.explain.faithfulness import permute
 from attnlib.models.classifiers import AttentionClassifier, TransformerClassifier
 from attnlib.models.config import check_choice
 from attnlib.models.evaluation import evaluating
@@ -29,7 +30,11 @@ from attnlib.training.loop import History
 BATCH, LR, DECAY, INDICATIVE = 32, 4e-3, 1e-2, 300
 TASKS = ("classify", "decoy", "hide")
 SIZE = {"d_embed": 32, "d_hidden": 32, "dropout": 0.3}
-GUIDED = {"rotten_tomatoes": ("rt-lstm", 8, None), "imdb": ("imdb-lstm", 3, 5_000)}  # seeds, texts
+# seeds, training texts, and the BiLSTMs whose weights are used beside the first
+GUIDED = {
+    "rotten_tomatoes": ("rt-lstm", 8, None, (2, 3, 4, 5)),
+    "imdb": ("imdb-lstm", 3, 5_000, (2,)),
+}
 SMALL = {"d_model": 32, "layers": 2, "heads": 4, "d_ff": 64, "max_len": 64, "dropout": 0.2}
 
 
@@ -48,6 +53,7 @@ class ClassifierRecipe:
         strength: λ of the loss of the last two.
         base: checkpoint that a decoy imitates.
         lr: peak learning rate.
+        batch: texts in a batch.
     """
 
     source: str
@@ -58,12 +64,15 @@ class ClassifierRecipe:
     strength: float = 0.0
     base: str = ""
     lr: float = LR
+    batch: int = BATCH
 
 
 RT, IMDB = "rotten_tomatoes", "imdb"
 LSTM: dict[str, Any] = {"encoder": "lstm", **SIZE}
 AVERAGE: dict[str, Any] = {"encoder": "average", **SIZE}
+CNN: dict[str, Any] = {"encoder": "cnn", **SIZE}
 UNIFORM: dict[str, Any] = {**LSTM, "attention": "uniform"}
+FAST: dict[str, Any] = {"lr": 6e-3, "batch": 64}  # enough for words without context
 CLASSIFIERS: dict[str, ClassifierRecipe] = {
     "rt-lstm": ClassifierRecipe(RT, LSTM, 3),
     **{f"rt-lstm-{seed}": ClassifierRecipe(RT, LSTM, 3, seed) for seed in (2, 3, 4, 5)},
@@ -72,7 +81,12 @@ CLASSIFIERS: dict[str, ClassifierRecipe] = {
     **{f"rt-lstm-uniform-{seed}": ClassifierRecipe(RT, UNIFORM, 3, seed) for seed in (2, 3)},
     "rt-lstm-decoy": ClassifierRecipe(RT, LSTM, 4, task="decoy", strength=0.02, base="rt-lstm"),
     "rt-lstm-hiding": ClassifierRecipe(RT, LSTM, 3, task="hide", strength=1.0),
+    "rt-average": ClassifierRecipe(RT, AVERAGE, 4, **FAST),
+    **{f"rt-average-{n}": ClassifierRecipe(RT, AVERAGE, 4, n, **FAST) for n in (2, 3)},
+    "rt-average-hiding": ClassifierRecipe(RT, AVERAGE, 4, task="hide", strength=1.0, **FAST),
+    "rt-cnn": ClassifierRecipe(RT, CNN, 3, **FAST),
     "rt-transformer": ClassifierRecipe(RT, SMALL, 4, lr=2e-3),
+    **{f"rt-transformer-{n}": ClassifierRecipe(RT, SMALL, 4, n, lr=2e-3) for n in (2, 3)},
     "imdb-lstm": ClassifierRecipe(IMDB, LSTM, 2),
     "imdb-lstm-2": ClassifierRecipe(IMDB, LSTM, 2, seed=2),
     "imdb-lstm-uniform": ClassifierRecipe(IMDB, UNIFORM, 2),
@@ -82,7 +96,7 @@ CLASSIFIERS: dict[str, ClassifierRecipe] = {
     "imdb-lstm-hiding": ClassifierRecipe(IMDB, LSTM, 2, task="hide", strength=1.0),
     "imdb-average": ClassifierRecipe(IMDB, AVERAGE, 3),
     "imdb-average-hiding": ClassifierRecipe(IMDB, AVERAGE, 3, task="hide", strength=1.0),
-    "imdb-cnn": ClassifierRecipe(IMDB, {"encoder": "cnn", **SIZE}, 2),
+    "imdb-cnn": ClassifierRecipe(IMDB, CNN, 2),
 }
 
 
@@ -95,7 +109,7 @@ def train(name: str, steps: int | None, folder: Path) -> None:
     config = {"vocab_size": len(words), **recipe.config}
     torch.manual_seed(recipe.seed)
     model: Any = (TransformerClassifier if "layers" in config else AttentionClassifier)(**config)
-    epochs = recipe.epochs if steps is None else steps * BATCH / len(rows)
+    epochs = recipe.epochs if steps is None else steps * recipe.batch / len(rows)
     history = finished(_fit(recipe, model, rows, epochs))
     data = {"source": recipe.source, "split": "train", "texts": len(rows), "max_len": max_len}
     about = {
@@ -127,16 +141,17 @@ def _fit(
     elif recipe.task == "hide":
         hidden = training.impermissible_mask(rows, rows, INDICATIVE)
         loss, extra = training.hiding_loss(recipe.strength), (hidden,)
-    settings: dict[str, Any] = {"batch_size": BATCH, "lr": recipe.lr, "weight_decay": DECAY}
+    settings: dict[str, Any] = {"batch_size": recipe.batch, "lr": recipe.lr, "weight_decay": DECAY}
     return training.fit_classifier(model, rows, epochs, extra, loss, **settings, seed=recipe.seed)
 
 
 def train_guided(name: str, steps: int | None, folder: Path) -> Path:
     """Networks of single words that weigh them as others do: their accuracies, by source and row.
 
-    The diagnostic of Wiegreffe and Pinter (2019): the weights are uniform, those of a BiLSTM, of a
-    decoy, or learned by the network itself ("own"). Eight seeds each (three for IMDB, on its first
-    5,000 training reviews), 4 epochs; `steps` cuts every run short. Returns the path of the card.
+    The diagnostic of Wiegreffe and Pinter (2019): the weights are uniform, those of a BiLSTM (from
+    five seeds, two for IMDB), those of the first BiLSTM in a random order, those of a decoy, or
+    learned by the network itself ("own"). Eight networks each (three for IMDB, on its first 5,000
+    training reviews), 4 epochs; `steps` cuts every run short. Returns the path of the card.
     """
     found = {source: _guided(source, steps) for source in GUIDED}
     about = {"name": name, "kind": "Result", "command": command(name), "accuracy": found}
@@ -148,7 +163,7 @@ def train_guided(name: str, steps: int | None, folder: Path) -> Path:
 
 def _guided(source: str, steps: int | None) -> dict[str, list[float]]:
     """The accuracies of one source: by row, one for each seed."""
-    base, seeds, count = GUIDED[source]
+    base, seeds, count, others = GUIDED[source]
     words, max_len = training.vocabulary(source), training.MAX_LEN[source]
     texts = reviews(source)
     rows, test = (training.examples(part, words, max_len) for part in (texts.train, texts.test))
@@ -156,9 +171,13 @@ def _guided(source: str, steps: int | None) -> dict[str, list[float]]:
     guides: dict[str, Any] = {
         "uniform": [part.mask / part.mask.sum(1, True) for part in (rows, test)]
     }
-    for row, end in (("BiLSTM", ""), ("decoy", "-decoy")):
+    ends = {"BiLSTM": ""} | {f"BiLSTM {n}": f"-{n}" for n in others} | {"decoy": "-decoy"}
+    for row, end in ends.items():
         model: Any = classifier(base + end).model
         guides[row] = [training.classify_all(model, part).attention for part in (rows, test)]
+    draw = torch.Generator().manual_seed(0)
+    parts = zip(guides["BiLSTM"], (rows, test), strict=True)
+    guides["shuffled"] = [permute(weights, part.mask, draw) for weights, part in parts]
     guides["own"] = (None, None)
     return {
         row: [guided_accuracy(len(words), rows, test, pair, seed, epochs) for seed in range(seeds)]

@@ -13,26 +13,28 @@ import anywidget
 
 HERE = Path(__file__).parent
 WIDGET = "application/vnd.jupyter.widget-view+json"
+VIEW = "application/vnd.attnlib.view+json"
 
 SHIM = """
-const state = STATE, listeners = {};
-const model = {
-  get: (name) => state[name],
-  set(name, value) {
-    const before = JSON.stringify(state[name]);
-    state[name] = value;
-    if (JSON.stringify(value) !== before) for (const f of listeners[`change:${name}`] ?? []) f();
-  },
-  on(name, f) { (listeners[name] ??= []).push(f); },
-  off(name, f) { listeners[name] = (listeners[name] ?? []).filter((g) => g !== f); },
-  save_changes() {},
-};
-const packed = Uint8Array.from(atob(state._blob), (c) => c.charCodeAt(0));
-const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-state._blob = new DataView(await new Response(stream).arrayBuffer());
-const el = document.querySelector("#ID:not([data-live])");
-el.setAttribute("data-live", "");
-render({ model, el });
+async function mount(el, state) { // a view without a kernel: `el` shows `state`
+  const listeners = {};
+  const model = {
+    get: (name) => state[name],
+    set(name, value) {
+      const before = JSON.stringify(state[name]);
+      state[name] = value;
+      if (JSON.stringify(value) !== before) for (const f of listeners[`change:${name}`] ?? []) f();
+    },
+    on(name, f) { (listeners[name] ??= []).push(f); },
+    off(name, f) { listeners[name] = (listeners[name] ?? []).filter((g) => g !== f); },
+    save_changes() {},
+  };
+  const packed = Uint8Array.from(atob(state._blob), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  state._blob = new DataView(await new Response(stream).arrayBuffer());
+  render({ model, el });
+  return model;
+}
 """
 
 PAGE = """<!DOCTYPE html>
@@ -56,6 +58,11 @@ BODY
 """
 
 
+def script() -> str:
+    """The drawing as plain JavaScript, with `mount(el, state)` for pages without a kernel."""
+    return (HERE / "widgets.js").read_text("utf-8").replace("export default { render };", SHIM)
+
+
 class Shown(anywidget.AnyWidget):
     """A widget that also reads as text, as a picture and as a page; a subclass says which state."""
 
@@ -73,18 +80,22 @@ class Shown(anywidget.AnyWidget):
     def _text(self) -> str:
         return repr(self)
 
-    def snippet(self) -> str:
-        """This view as HTML for any page: live sliders, no kernel, no network."""
+    def state(self) -> dict[str, Any]:
+        """All that `widgets.js` needs to show this view, as JSON has it; `_blob` is compressed."""
         state = {name: getattr(self, name) for name in self._state}
         state["_blob"] = base64.b64encode(zlib.compress(state["_blob"], 9)).decode("ascii")
-        text = json.dumps(state).replace("<", "\\u003c")
+        return state
+
+    def snippet(self) -> str:
+        """This view as HTML for any page: live sliders, no kernel, no network."""
+        text = json.dumps(self.state()).replace("<", "\\u003c")
         name = "attn-" + hashlib.sha256(text.encode()).hexdigest()[:12]
-        code = (HERE / "widgets.js").read_text("utf-8").replace("export default { render };", "")
-        shim = SHIM.replace("ID", name, 1).replace("STATE", text, 1)
         style = (HERE / "widgets.css").read_text("utf-8")
         return (
             f'<div id="{name}"></div>\n<style>{style}</style>\n'
-            f'<script type="module">\n{code}{shim}</script>'
+            f'<script type="module">\n{script()}const state = {text};\n'
+            f'const el = document.querySelector("#{name}:not([data-live])");\n'
+            f'el.setAttribute("data-live", "");\nmount(el, state);\n</script>'
         )
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
@@ -100,8 +111,8 @@ class Shown(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The live view, a picture for places without widgets, and text.
 
-        With ATTNLIB_STATIC=1 in the environment the live view is HTML of its own, so that a page
-        exported by nbconvert has sliders that work.
+        With ATTNLIB_STATIC=1 in the environment the bundle holds the view's `state` instead of the
+        widget: the pages of the book are made of it, and need no kernel.
         """
         live = super()._repr_mimebundle_(**kwargs)
         data: dict[str, Any] = dict(live[0] if isinstance(live, tuple) else live or {})
@@ -113,5 +124,5 @@ class Shown(anywidget.AnyWidget):
             metadata["image/png"] = {"alt": picture[1]}
         if os.environ.get("ATTNLIB_STATIC") == "1":
             data.pop(WIDGET, None)
-            data["text/html"] = self.snippet()
+            data[VIEW] = self.state()
         return data, metadata

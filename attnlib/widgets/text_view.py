@@ -10,12 +10,14 @@ import ipywidgets
 from attnlib.trace import Trace
 
 from .attention_view import explore
-from .page import WIDGET
+from .page import VIEW, WIDGET
 
 HOW = "Press Enter, and all maps follow."
 EMPTY = "The box is empty: type a few words, and press Enter."
-STATIC = """With a running kernel, as in JupyterLab, you can type a text of your own here, and all
-maps follow. This page has none, so its maps stay those of the text"""
+STATIC = (
+    "With a running kernel, as in JupyterLab, you can type a text of your own here, and all "
+    "maps follow. This page has none, so its maps stay those of the text"
+)
 
 
 class TextView(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -80,8 +82,7 @@ class TextView(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type
         """The live box and view; the view's picture and text for places without widgets."""
         data, metadata = self.view._repr_mimebundle_(**kwargs)
         if os.environ.get("ATTNLIB_STATIC") == "1":
-            told = html.escape(f"{STATIC} “{self.text.value}”")
-            data["text/html"] = f"<p>{told}</p>\n{data['text/html']}"
+            data[VIEW]["told"] = f"{STATIC} “{self.text.value}”"
         else:
             data[WIDGET] = super()._repr_mimebundle_(**kwargs)[WIDGET]
         return data, metadata

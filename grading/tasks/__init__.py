@@ -1,4 +1,4 @@
-"""The autograded tasks, a module per chapter: ch01 … ch08, each with `TASKS`."""
+"""The autograded tasks, a module per chapter: ch01 … ch10, each with `TASKS`."""
 
 from functools import cache
 from importlib import import_module
@@ -15,6 +15,8 @@ NAMES = (
     "06_bpe",
     "07_is_attention_explanation",
     "08_histogram_task",
+    "09_circuits",
+    "10_heads",
 )
 
 

@@ -165,8 +165,9 @@ BELL = Task(
         "You add the kinds above and not below: your rows sum to more than 1.": _bell_by(
             _kinds, below=False
         ),
-        "Your kinds are the number of times that the context occurred. It is the number of "
-        "*different* tokens that followed it: count the entries above 0.": _bell_by(
+        "Half of your answer is the share in the counts, half is `shorter`: so it is if kinds is "
+        "the number of times that the context occurred. It is the number of *different* tokens "
+        "that followed it: count the entries above 0.": _bell_by(
             lambda counts: counts.sum(-1, keepdim=True)
         ),
         "You count the kinds of the whole table. Each context has its own number: count along "
@@ -231,6 +232,7 @@ def _bytes_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor
     texts = ["\nhalf \n", "\U0001f3ac \U00020bb7", "cafe\u0301 ", " b\r\n\n"]
     log_p = -4 * torch.rand(3, generator=generator) - 0.1
     cases += [(log_p, rng.choice(words) + text) for text in texts[1:]]
+    cases.append((-4 * torch.rand(500, generator=generator), rng.choice(words) * 300))  # long
     return [*cases, (log_p.double().flip(0) - 100, texts[0])]
 
 
@@ -243,6 +245,7 @@ BITS = Task(
         (_table([-L2, -2 * L2, -4 * L2]), "Amélie"),
         (_table([-0.5, -3.2, -1.7, -4.1]), "a naïve film"),
         (_table([-1.2, -0.4, -2.5]), " café 🎬\n"),
+        (torch.arange(-90.0, 90.0) / 30 - 5, "Un café, s’il vous plaît. " * 20),
     ),
     hidden=_bytes_hidden,
     mistakes={
@@ -266,6 +269,10 @@ BITS = Task(
         "That is bytes per bit, upside down.": lambda log_p, text: 1 / _bits_per_byte(log_p, text),
         "You strip the text. Spaces and the ends of lines are bytes of it, too.": (
             lambda log_p, text: -float(log_p.double().sum()) / L2 / len(text.strip().encode())
+        ),
+        "You multiply the probabilities of all tokens. Of a long text the product is too small for "
+        "a floating-point number and rounds to 0: add up the logarithms.": lambda log_p, text: (
+            -float(log_p.exp().prod().log2()) / len(text.encode())
         ),
         "You take the logarithm of log_p, which is negative, and that is NaN. log_p holds "
         "logarithms already.": lambda log_p, text: (
@@ -313,6 +320,12 @@ def _moved(e: Tensor, before: Tensor, back: int) -> Tensor:
     return torch.cat([start, e[:, : e.shape[1] - back]], 1)
 
 
+def _rolled(e: Tensor, before: Tensor, back: int) -> Tensor:
+    """Moved in a circle, with `before` at the first position only."""
+    moved = e.roll(back, 1)
+    return torch.cat([before.expand_as(moved[:, :1]), moved[:, 1:]], 1) if back else moved
+
+
 def _ahead(e: Tensor, before: Tensor, ahead: int) -> Tensor:
     return _moved(e.flip(1), before, ahead).flip(1)
 
@@ -342,10 +355,8 @@ WINDOWS = Task(
     ),
     hidden=_windows_hidden,
     mistakes={
-        "Your text runs round in a circle: torch.roll brings the last tokens to the front, so the "
-        "first tokens see the future. Put `before` there.": _windows_by(
-            lambda e, before, back: e.roll(back, 1)
-        ),
+        "torch.roll brings the end of the text to its beginning, so the first tokens see the "
+        "future. Put `before` there.": _windows_by(lambda e, before, back: e.roll(back, 1)),
         "You pad with zeros. The positions before the text hold the vector `before`.": _windows_by(
             lambda e, before, back: _moved(e, torch.zeros_like(before), back)
         ),
@@ -363,6 +374,21 @@ WINDOWS = Task(
         "token t + 1, so it may see token t.": _windows_by(_moved, first=1),
         "Your vectors are not side by side, but added. Concatenate along the last axis.": (
             lambda e, before, n: torch.stack([_moved(e, before, i) for i in range(n - 1)]).sum(0)
+        ),
+        "Where the window reaches over the beginning, only one position holds `before`, and then "
+        "comes the end of the text: torch.roll brings it to the beginning. All that lies before "
+        "the text is `before`.": _windows_by(_rolled),
+        "The vectors lie interleaved: first the first numbers of all, then the second ones (stack "
+        "at the end, then flatten). Each vector stays whole, torch.cat(…, -1).": (
+            lambda e, before, n: torch.stack(
+                [_moved(e, before, i) for i in range(n - 1)], -1
+            ).flatten(2)
+        ),
+        "You have stacked the copies before the positions, and then cut the whole anew: numbers of "
+        "several positions mix. Side by side means the last axis: torch.cat(…, -1).": (
+            lambda e, before, n: torch.stack(
+                [_moved(e, before, i) for i in range(n - 1)], 1
+            ).reshape(*e.shape[:2], -1)
         ),
         "You have stacked the vectors on an axis of their own. Side by side means the last axis: "
         "torch.cat(…, -1).": lambda e, before, n: torch.stack(
@@ -395,6 +421,16 @@ def _picked(logits: Tensor, ids: Tensor, shift: int = 1) -> Tensor:
     if shift < 0:
         return log_p[:, -shift:].gather(-1, ids[:, :shift, None])[..., 0]
     return log_p[:, : length - shift].gather(-1, ids[:, shift:, None])[..., 0]
+
+
+def _every_text(logits: Tensor, ids: Tensor) -> float:
+    """log_p[:, arange(T − 1), ids]: the tokens of every text are picked in every text."""
+    log_p = logits[:, :-1].log_softmax(-1)
+    return -float(log_p[:, torch.arange(ids.shape[1] - 1), ids[:, 1:]].mean())
+
+
+def _round(logits: Tensor, ids: Tensor) -> float:
+    return -float(logits.log_softmax(-1).gather(-1, ids.roll(-1, 1)[..., None]).mean())
 
 
 def _binary(logits: Tensor, ids: Tensor) -> float:
@@ -438,6 +474,14 @@ LOSS = Task(
         "ids[:, 1:].": lambda logits, ids: -float(_picked(logits, ids, 0).mean()),
         "You have shifted the wrong way: your row t + 1 is scored on token t, which it has "
         "seen.": lambda logits, ids: -float(_picked(logits, ids, -1).mean()),
+        "You leave out the last row, and the last token where the first is due: row t still meets "
+        "token t. logits[:, :-1] goes with ids[:, 1:].": lambda logits, ids: (
+            -float(_picked(logits, ids, 0)[:, :-1].mean())
+        ),
+        "roll brings the first token to the end of its text, and the last row is scored on it. "
+        "That row predicts nothing: leave it out, logits[:, :-1] with ids[:, 1:].": _round,
+        "The index of the text is missing: log_p[:, t, ids] picks the tokens of *every* text in "
+        "every text. Use gather, or a third index, torch.arange(B)[:, None].": _every_text,
         "You return the sum. The loss is the mean per predicted token.": lambda logits, ids: (
             -float(_picked(logits, ids).sum())
         ),

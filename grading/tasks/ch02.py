@@ -113,6 +113,14 @@ ELMAN = Task(
         "read.": _states_by(_step, shift=True),
         "h0 is among your states. It is there before the first token: T tokens, T "
         "states.": lambda x, h0, *rest: torch.cat([h0[:, None], _elman_states(x, h0, *rest)], 1),
+        "Your tanh is around a part of the sum. It takes all three: tanh(x_t W_x + h W_h + "
+        "b).": _states_by(lambda x_t, h, W_x, W_h, b: x_t @ W_x + (h @ W_h + b).tanh()),
+        "You add b after the tanh. It belongs inside: tanh(x_t W_x + h W_h + b).": _states_by(
+            lambda x_t, h, W_x, W_h, b: (x_t @ W_x + h @ W_h).tanh() + b
+        ),
+        "Your axes are (B, d_hidden, T): torch.stack(…, 1) puts the tokens second.": (
+            lambda *args: _elman_states(*args).mT
+        ),
         "The tanh is missing.": _states_by(lambda x_t, h, W_x, W_h, b: x_t @ W_x + h @ W_h + b),
         "Each of your states starts from h0. The state of one step goes into the next: assign it "
         "to h inside the loop.": _deaf,
@@ -396,6 +404,7 @@ CLIP = Task(
         ([_table([6, 2, 9]), _table([[2, -6], [0, 0], [0, 0]])], 2.0),
         ([_table([0, 0]), _table([[0]])], 0.5),
         ([_tenths(28, 2, 2)], 0.5),
+        ([_table([1.2, 0]), _table([[0.9]])], 2.0),
     ),
     hidden=_clip_hidden,
     mistakes={
@@ -417,6 +426,12 @@ CLIP = Task(
         "their squares.": _scaled(
             lambda gradients, limit: min(
                 1.0, limit / max(sum(float(one.norm()) for one in gradients), 1e-12)
+            )
+        ),
+        "You compare the square of the length with the limit: take the root first, and then "
+        "compare.": _scaled(
+            lambda gradients, limit: (
+                limit / _length(gradients) if _length(gradients) ** 2 > limit else 1.0
             )
         ),
         "You divide by the square of the length: the root is missing.": _scaled(

@@ -144,11 +144,13 @@ def _not_a_counterexample(args: tuple[Any, ...], answer: Any) -> str | None:
 READINGS = Task(
     name="two_readings",
     reference=_two_readings,
-    visible=((4, 3), (9, 5), (5, 9)),
+    visible=((4, 3), (9, 5), (5, 9), (64, 4), (4, 32)),
     hidden=lambda rng, generator: [
         (4, rng.randint(3, 4)),
         *((rng.randint(5, 70), rng.randint(3, 9)) for _ in range(4)),
+        (rng.randint(71, 99), 3),  # a wide query
         (rng.randint(4, 6), rng.randint(10, 12)),
+        (rng.randint(4, 6), rng.randint(30, 40)),  # and many keys
     ],
     accepts=_not_a_counterexample,
 )
@@ -238,8 +240,9 @@ def _weights_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tens
         anywhere = torch.rand(n, n, generator=generator) < 0.5
         anywhere[:, 1] = ~anywhere[:, 0]
         cases.append((2 * torch.randn(n, n, generator=generator), anywhere))
-    high = _table([[300, 299, 0, 500], [-1e12, -1e12, 0, 0], [200, -300, 0, 0]])
-    return [*cases, (high, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]).bool())]
+    high = _table([[300, 299, 0, 500], [-1e12, -1e12, 0, 0], [200, -300, 0, 0], [-300, -301, 0, 0]])
+    seen = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 1, 0, 0]]).bool()
+    return [*cases, (high, seen)]
 
 
 L2, L3 = math.log(2), math.log(3)
@@ -262,9 +265,9 @@ PADDING = Task(
         "short texts sum to less than 1. Put −∞ there before the softmax.": _late,
         "You mask after the softmax and divide by what is left. Where the padding has a huge score "
         "(or all is padding), what is left is 0, and 0/0 is NaN.": _late_shared,
-        "The padding still counts: where it has a huge score, the words of the text are left with "
-        "no weight, and NaN has become 0. It must have −∞ before the softmax, or before you look "
-        "for the largest score.": lambda scores, real: _late_shared(scores, real).nan_to_num(0.0),
+        "The padding still counts: where it has a huge score, the words of its text are left with "
+        "no weight. It must have −∞ first of all, before any softmax, exponential or largest "
+        "score.": lambda scores, real: _late_shared(scores, real).nan_to_num(0.0),
         "You give the padding the score 0 and divide by what is left. Where the words score far "
         "below 0, what is left is 0, and 0/0 is NaN (so it is where all is padding). Only −∞ is "
         "low enough.": _zero_shared,
@@ -281,6 +284,9 @@ PADDING = Task(
                 1 / scores.shape[1]
             )
         ),
+        "Your mask is a large negative number, and you write zeros on the padding afterwards: "
+        "where the words score lower still, the padding has taken their weight, and it is lost. "
+        "Only −∞ is low enough.": lambda scores, real: _hiding(-1e9)(scores, real) * real,
         "Your mask is a large negative number. Where the words score lower still, the padding gets "
         "their weight. Only −∞ is low enough.": _hiding(-1e9),
         "You take the exponentials yourself: e³⁰⁰ is ∞, and ∞/∞ is NaN (so is 0/0, where all is "
@@ -353,6 +359,7 @@ def _map_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, 
         cases.append((scores.softmax(-1), ["<s>", *rng.sample(ours, 3)], again))
     one, other = rng.sample(ours, 2)  # a target with the same word twice
     scores = 2 * torch.randn(4, 3, generator=generator)
+    scores[0, 0] = scores[2, 1] = 9.0  # whose two rows look at two words
     fed = ["<s>", one, other, one]
     return [*cases, (scores.softmax(-1), fed, [*rng.sample(words, 2), "</s>"])]
 
@@ -367,7 +374,7 @@ READ = Task(
             ["twenty", "one", "</s>"],
         ),
         (
-            _table([[0.6, 0.2, 0.1, 0.1], [0.1, 0.2, 0.6, 0.1], [0.2, 0.2, 0.2, 0.4]]),
+            _table([[0.6, 0.2, 0.1, 0.1], [0.4, 0.1, 0.5, 0.0], [0.2, 0.2, 0.2, 0.4]]),
             ["<s>", "drei", "hundert"],
             ["three", "and", "hundred", "</s>"],
         ),
@@ -380,8 +387,8 @@ READ = Task(
                     [0.0, 0.1, 0.1, 0.0, 0.8],
                 ]
             ),
-            ["<s>", "zwei", "hundert", "zwei"],
-            ["two", "hundred", "and", "two", "</s>"],
+            ["<s>", "ein", "hundert", "ein"],
+            ["a", "hundred", "and", "one", "</s>"],
         ),
     ),
     hidden=_map_hidden,
@@ -407,6 +414,13 @@ READ = Task(
             ([*fed, "</s>"][fed.index(token) + 1], sources[j])
             for token, j in zip(fed, weights.argmax(1).tolist(), strict=True)
         ],
+        "You find the row of a token by looking the token up. A word may be produced twice, and "
+        "index finds its first row only: go by the place, as zip does.": (
+            lambda weights, fed, sources: [
+                (token, sources[int(weights[[*fed[1:], "</s>"].index(token)].argmax())])
+                for token in [*fed[1:], "</s>"]
+            ]
+        ),
         "You collect the pairs in a dict, which keeps one pair for each word. A word that is "
         "produced twice has two rows: use a list.": lambda weights, fed, sources: list(
             dict(_read_map(weights, fed, sources)).items()
@@ -453,6 +467,10 @@ def _sharp_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor
     padded[..., -2:] = 0
     cases.append((padded / padded.sum(-1, keepdim=True),))
     cases[0] = (cases[0][0].double(),)
+    few, many = rng.randint(3, 4), rng.randint(8, 12)  # small weights, and very small ones
+    small = torch.tensor([0.0] + [0.004] * few + [0.0004] * many)
+    small[0] = 1 - small.sum()
+    cases.append((small[torch.randperm(len(small), generator=generator)],))
     for shape in ((rng.randint(4, 6),), (4, 4, 4)):  # no axis in front; all axes alike
         cases.append((torch.randn(*shape, generator=generator).softmax(-1),))
     return cases
@@ -465,6 +483,7 @@ SHARP = Task(
         (_table([[0.25, 0.25, 0.25, 0.25], [0.5, 0.5, 0, 0], [0, 0, 1, 0]]),),
         (torch.tensor([[[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]] * 2).double(),),
         (_table([0.7, 0.1, 0.1, 0.1]),),
+        (_table([0.975, *[0.005] * 4, *[0.0005] * 10]),),  # many small ones
     ),
     hidden=_sharp_hidden,
     mistakes={
@@ -488,6 +507,19 @@ SHARP = Task(
         ),
         "You count the weights that are not 0. A weight of a thousandth then counts as much as "
         "one of a half.": lambda weights: (weights > 0).sum(-1).to(weights.dtype),
+        **{
+            f"Weights below {least:g} are as good as 0 in your answer. Small ones count, too, and "
+            "many of them count much: only the logarithm of an exact 0 must be replaced.": (
+                lambda weights, least=least: _entropy(
+                    torch.where(weights > least, weights, 0.0)
+                ).exp()
+            )
+            for least in (1e-2, 1e-3)
+        },
+        "You put a smallest weight (clamp) under the logarithm, and it is larger than some weights "
+        "that are not 0. Only an exact 0 needs help.": lambda weights: (
+            -(weights * weights.clamp(min=1e-3).log()).sum(-1)
+        ).exp(),
         "That is one over the largest weight. It knows nothing of the others.": lambda weights: (
             1 / weights.amax(-1)
         ),

@@ -120,9 +120,8 @@ ATTEND = Task(
         "You divide by the root of the number of keys. What counts is d_k, their width: the last "
         "axis.": _attend_by(lambda q, k, v: k.shape[-2] ** 0.5),
         "Your weights sum to 1 along the query axis: each column is shared out among the queries. "
-        "The softmax over the keys is the last axis (dim=-1).": _attend_by(
-            lambda q, k, v: q.shape[-1] ** 0.5, axis=-2
-        ),
+        "The softmax goes over the keys, the last axis of q kᵀ (dim=-1), and nothing is turned "
+        "after it.": _attend_by(lambda q, k, v: q.shape[-1] ** 0.5, axis=-2),
         "You divide by √d_k after the softmax. Then the rows sum to 1/√d_k; divide the scores "
         "before it.": _attend_late,
         "You return the output alone. The task asks for two things: return output, weights.": (
@@ -165,6 +164,10 @@ def _future(scores: Tensor, shift: int = 0) -> Tensor:
 
 def _filled(constant: float, shift: int = 0, axis: int = -1) -> Callable[[Tensor], Tensor]:
     return lambda scores: scores.masked_fill(_future(scores, shift), constant).softmax(axis)
+
+
+def _allowed_hidden(scores: Tensor) -> Tensor:
+    return scores.masked_fill(~_future(scores), -INF).softmax(-1)
 
 
 def _multiplied(scores: Tensor) -> Tensor:
@@ -218,9 +221,17 @@ CAUSAL = Task(
         "You hide s ≤ t, as the notes print it: no token sees itself, and the first row, which may "
         "look at nothing, is NaN. Hide t > s: the strict upper triangle, torch.triu(…, "
         "1).": _filled(-INF, shift=-1),
-        "You hide s ≤ t, as the notes print it, and replace the NaN of the first row by 0: now its "
-        "token looks at nothing, and no token sees itself. Hide t > s: torch.triu(…, 1).": (
+        "You hide s ≤ t, as the notes print it, and the first row is 0: its token looks at "
+        "nothing, and no token sees itself. Hide t > s: torch.triu(…, 1).": (
             lambda scores: _filled(-INF, shift=-1)(scores).nan_to_num(0.0)
+        ),
+        "You hide what may be seen, t ≤ s, and the last row is left with nothing: NaN. masked_fill "
+        "writes where the mask is True; if yours is True where a token *may* look, use ~mask.": (
+            _allowed_hidden
+        ),
+        "You hide what may be seen, t ≤ s, and the last row is 0. masked_fill writes where the "
+        "mask is True; if yours is True where a token *may* look, use ~mask.": (
+            lambda scores: _allowed_hidden(scores).nan_to_num(0.0)
         ),
         "You let every token see one position ahead: the diagonal above the main one must be "
         "hidden too (t > s).": _filled(-INF, shift=1),
@@ -245,6 +256,12 @@ CAUSAL = Task(
         "Only −∞ becomes 0.": _filled(0.0),
         "Your mask is a large negative number. Where a real score lies below it, a hidden position "
         "gets the weight. Only −∞ is low enough.": _filled(-1e9),
+        "Your mask is a large negative number, and you write zeros on the future afterwards: where "
+        "a real score is lower still, the future has taken the weight, and it is lost. Only −∞ is "
+        "low enough.": lambda scores: _filled(-1e9)(scores).tril(),
+        "You build the mask by a product, and 0 · ∞ is NaN: use masked_fill (or torch.where).": (
+            lambda scores: (scores + torch.ones(scores.shape[-2:]).triu(1) * -INF).softmax(-1)
+        ),
         "Your columns sum to 1, not your rows: the softmax over the sources is the last axis "
         "(dim=-1).": _filled(-INF, axis=-2),
         "You return the masked scores. The task asks for the weights: take the "
@@ -309,11 +326,11 @@ MERGED = Task(
     ),
     hidden=_merged_hidden,
     mistakes={
-        "That is A = x W_QKᵀ xᵀ as the blog prints it: who asks and who answers have changed "
+        "That is A = x W_QKᵀ xᵀ as the essay prints it: who asks and who answers have changed "
         "places, and no row sums to 1.": _merged_by(lambda x, d_k: 1, turn=True, axis=None),
         "Rows and columns are swapped: with W_QK = W_Q W_Kᵀ the scores are x W_QK xᵀ, without "
         "another transpose.": _merged_by(_root, turn=True),
-        "Your scores have the blog's transpose, and are not divided by √d_k.": _merged_by(
+        "Your scores have the essay's transpose, and are not divided by √d_k.": _merged_by(
             lambda x, d_k: 1, turn=True
         ),
         "These are scores, not weights: the softmax is missing.": _merged_by(_root, axis=None),

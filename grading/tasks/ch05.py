@@ -96,6 +96,14 @@ RMS_NORM = Task(
         ),
         "your ε stands outside the root: it is added to the mean square, and then the root is "
         "taken.": _rms_by(lambda x, eps: _mean_square(x).sqrt() + eps),
+        "your ε is always 10⁻⁵: use the argument eps.": lambda x, gamma, eps=1e-5: _rms(x, gamma),
+        "you square the mean: it is the mean of the squares.": _rms_by(
+            lambda x, eps: (x.mean(-1, keepdim=True).square() + eps).sqrt()
+        ),
+        "you divide by the standard deviation (x.std), which subtracts the mean and has d − 1 "
+        "below: take the mean of the squares, add ε, and take the root.": _rms_by(
+            lambda x, eps: x.std(-1, keepdim=True) + eps
+        ),
         "ε is missing under the root: without it a vector of zeros becomes NaN.": _rms_by(
             lambda x, eps: _mean_square(x).sqrt()
         ),
@@ -134,6 +142,12 @@ def _sigmoid_loss(logits: Tensor, ids: Tensor) -> Tensor:
 
 def _loss_other_axis(logits: Tensor, ids: Tensor) -> Tensor:
     return -logits[:, :-1].log_softmax(1).gather(-1, ids[:, 1:, None]).mean()
+
+
+def _every_text(logits: Tensor, ids: Tensor) -> Tensor:
+    """lp[:, arange(T − 1), ids]: the tokens of every text are picked in every text."""
+    log_p, T = logits[:, :-1].log_softmax(-1), ids.shape[1]
+    return -log_p[:, torch.arange(T - 1), ids[:, 1:]].mean()
 
 
 def _bounded_loss(eps: float) -> Callable[[Tensor, Tensor], Tensor]:
@@ -180,6 +194,16 @@ LOSS = Task(
         "t + 1, so logits[:, :-1] goes with ids[:, 1:].": lambda logits, ids: F.cross_entropy(
             logits.mT, ids
         ),
+        "you leave out the last row, and the last token where the first is due: row t still meets "
+        "token t, which the model has just read; logits[:, :-1] goes with ids[:, 1:].": (
+            lambda logits, ids: F.cross_entropy(logits[:, :-1].mT, ids[:, :-1])
+        ),
+        "roll brings the first token to the end of its text, and the last row is compared with it. "
+        "That row has no next token: leave it out, logits[:, :-1] with ids[:, 1:].": (
+            lambda logits, ids: F.cross_entropy(logits.mT, ids.roll(-1, 1))
+        ),
+        "the index of the text is missing: lp[:, t, ids] picks the tokens of *every* text in every "
+        "text. Use gather, or a third index, torch.arange(B)[:, None].": _every_text,
         "you shift the wrong way round: row t + 1 is compared with token t; logits[:, :-1] goes "
         "with ids[:, 1:].": lambda logits, ids: F.cross_entropy(logits[:, 1:].mT, ids[:, :-1]),
         "you take the softmax first and its logarithm afterwards: a probability that rounds to 0 "
@@ -189,7 +213,8 @@ LOSS = Task(
             )
         ),
         **{
-            f"you add {eps:.0e} before the logarithm, so no loss is above {-math.log(eps):.1f}: "
+            f"you keep the probability above {eps:.0e}, by a sum or by clamp, so no loss is above "
+            f"{-math.log(eps):.1f}: "
             "log_softmax, or the logit minus logsumexp, needs no such help.": _bounded_loss(eps)
             for eps in (1e-12, 1e-10, 1e-9, 1e-8, 1e-6)
         },
@@ -299,6 +324,7 @@ MIN_P = Task(
         (torch.tensor([0.5, 0.25, 0.125, 0.125]), 0.5),
         (torch.tensor([[0.8, 0.1, 0.06, 0.03, 0.01], [0.3, 0.25, 0.17, 0.15, 0.13]]), 0.2),
         (torch.tensor([[[0.1, 0.2, 0.7]], [[0.4, 0.35, 0.25]]]).double(), 0.3),
+        (torch.tensor([[0.1, 0.2, 0.7], [0.4, 0.35, 0.25]]), 0.5),
     ),
     hidden=_min_p_hidden,
     mistakes={
@@ -309,6 +335,8 @@ MIN_P = Task(
         "falls where the model is in doubt.": _cut_at(
             lambda p, share: torch.full_like(_best(p), share)
         ),
+        "only the best token of a row is left: your bar is its probability itself. `share` is "
+        "missing: the bar is `share` times that.": _cut_at(lambda p, share: _best(p)),
         "your bar is `share` times the largest probability of the whole tensor: each row has its "
         "own best, p.amax(-1, keepdim=True).": _cut_at(lambda p, share: share * p.max()),
         "your bar comes from the largest of each column (axis −2): the tokens lie on the last "
@@ -367,6 +395,21 @@ def _halves(z: Tensor, base: float) -> Tensor:
     return torch.cat([_turned(in_turns, base)[:, 0::2], _turned(in_turns, base)[:, 1::2]], -1)
 
 
+def _overwritten(z: Tensor, base: float) -> Tensor:
+    """The second of a pair is made of a first one that is turned already."""
+    angle = torch.arange(len(z)).double()[:, None] * base ** (-2 * _half(z) / z.shape[1])
+    a, b = z[:, 0::2].double(), z[:, 1::2].double()
+    a = a * angle.cos() - b * angle.sin()
+    return torch.stack([a, a * angle.sin() + b * angle.cos()], -1).flatten(1).to(z)
+
+
+def _blocks(z: Tensor, base: float) -> Tensor:
+    """Neighbours are pairs, but the table of angles stands side by side twice."""
+    angle = torch.arange(len(z)).double()[:, None] * base ** (-2 * _half(z) / z.shape[1])
+    angle, other = angle.repeat(1, 2), torch.stack([-z[:, 1::2], z[:, 0::2]], -1).flatten(1)
+    return (z * angle.cos() + other * angle.sin()).to(z)
+
+
 def _half(z: Tensor) -> Tensor:
     return torch.arange(z.shape[1] // 2, dtype=torch.float64)
 
@@ -418,6 +461,15 @@ ROTARY = Task(
         "both the same way.": lambda x, y, W_Q, W_K, base=10_000.0: (
             _turned(x @ W_Q, base) @ _turned(y @ W_K, base, sign=-1).T
         ),
+        "you turn the other way, by −tω (or the chapter's R stands on the other side). The scores "
+        "depend on t − s as well, but they are other scores. Turn as printed: a cos tω − b sin tω, "
+        "a sin tω + b cos tω.": _rotary_by(lambda z, base: _turned(z, base, sign=-1)),
+        "you overwrite the first of each pair and then use it for the second: z[:, 0::2] is a view "
+        "of z. Compute both halves from the old values, then lay them together.": _rotary_by(
+            _overwritten
+        ),
+        "your angles stand in blocks, ω_0, ω_1, … and again ω_0, ω_1, …, while neighbours make a "
+        "pair: each angle is needed twice in a row, repeat_interleave(2, -1).": _rotary_by(_blocks),
         "nothing is turned: these are the scores without any positions.": (
             lambda x, y, W_Q, W_K, base=10_000.0: (x @ W_Q) @ (y @ W_K).T
         ),
@@ -525,7 +577,7 @@ def _trap_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[int
 TRAP = Task(
     name="beam_trap",
     reference=_trap,
-    visible=((3, 0), (3, 2), (5, 1)),
+    visible=((3, 0), (3, 2), (4, 1), (5, 1)),
     hidden=_trap_hidden,
     accepts=_refuse_trap,
 )

@@ -90,6 +90,17 @@ def _first_only(word: str, merges: Merges) -> list[str]:
     return tokens
 
 
+def _one_walk(word: str, merges: Merges) -> list[str]:
+    """Joins letters that are any merge, from left to right; what is joined stays."""
+    out: list[str] = []
+    i = 0
+    while i < len(word):
+        two = tuple(word[i : i + 2]) in {tuple(pair) for pair in merges}
+        out.append(word[i : i + 2] if two else word[i])
+        i += 2 if two else 1
+    return out
+
+
 def _from_the_right(word: str, merges: Merges) -> list[str]:
     back = list(word[::-1])  # the word and its tokens, read backwards
     for left, right in merges:
@@ -115,6 +126,8 @@ def _word(rng: random.Random, letters: str, low: int, high: int) -> str:
 # on these two words every mistake below gives something else
 RUNS = ("cccccabac", [("c", "c"), ("cc", "c"), ("c", "a"), ("cc", "ca")])
 TAKEN = ("aaaccbccb", [("c", "b"), ("c", "c"), ("a", "cc"), ("a", "a"), ("c", "cb")])
+# and on this one a single walk over the letters does, too
+WALKS = ("onnoooon", [("o", "n"), ("n", "on"), ("n", "n"), ("o", "o"), ("oo", "oo")])
 
 
 def _renamed(case: tuple[str, Merges], rng: random.Random, to: str = "") -> tuple[str, Merges]:
@@ -149,7 +162,7 @@ ENCODE = Task(
         ("lowing", [("l", "o"), ("g", "i"), ("lo", "w")]),
         (".....(+(.", [(".", "."), ("..", "."), (".", "("), ("..", ".(")]),  # RUNS, in other signs
         TAKEN,
-        ("sunthus", [("t", "h"), ("u", "s"), ("n", "t"), ("s", "u"), ("su", "n")]),
+        WALKS,
         ("", [("a", "b")]),
         ("Aa", [("a", "A"), ("A", "a")]),  # one token in the end
     ),
@@ -163,6 +176,10 @@ ENCODE = Task(
         "the word.": _first_only,
         "you apply the newest merge first: they are replayed from the oldest on.": (
             lambda word, merges: _replayed(word, merges[::-1])
+        ),
+        "you walk over the letters once and join where two of them are a pair: tokens that were "
+        "joined can be joined again, and the *oldest* merge comes first, not the leftmost.": (
+            _one_walk
         ),
         "you join from the right: in a, a, a the first two become one token.": _from_the_right,
         "you join neighbours whenever their text is a token: a merge is a pair, and only its own "
@@ -214,6 +231,8 @@ SIX = (
     [("a", "b"), ("ab", "b"), ("abb", "ab"), ("a", "abb")],
     [("b", "a"), ("ba", "ba"), ("ba", "a"), ("baa", "ba")],
 )
+# cut differently are words with an odd number of a before a b, three or more
+ODD = [("a", "b"), ("a", "ab"), ("a", "a")]
 
 
 def _cut_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Merges]]:
@@ -228,7 +247,9 @@ def _cut_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Merg
             continue
         if len(word) <= 5:
             cases.append((merges,))
-    cases += [(_renamed(("", merges), rng, "".join(rng.sample("klmno", 3)))[1],) for merges in SIX]
+    cases += [
+        (_renamed(("", merges), rng, "".join(rng.sample("klmno", 3)))[1],) for merges in (*SIX, ODD)
+    ]
     cases.append((_renamed(("", cases[0][0]), rng, "Aa.")[1],))
     return [*cases, ([("a", "A"), ("A", "a")],), ([(".", "a"), ("a", ".")],)]
 
@@ -241,6 +262,7 @@ CUT = Task(
         ([("t", "h"), ("s", "t"), ("th", "e"), ("h", "e")],),
         ([("n", "o"), ("o", "n"), ("no", "on")],),
         (SIX[0],),
+        (ODD,),
     ),
     hidden=_cut_hidden,
     accepts=_refuse_word,
@@ -329,6 +351,13 @@ def _right_decides(a: str, b: str, c: str, d: str) -> tuple[Words, dict[str, int
     return [([a, b], 2), ([d, a], 1), ([a, c], 2)], _ages(c, a, d, b)
 
 
+def _many_equal(names: Sequence[str]) -> tuple[Words, dict[str, int]]:
+    """Eleven pairs occur once each; nearly every rule takes another one of them."""
+    a, b, c, d, e = names
+    pairs = [(c, b), (b, a), (d, a), (c, e), (a, d), (d, b), (c, d), (d, c), (b, e), (e, b), (c, a)]
+    return [([*pair], 1) for pair in pairs], _ages(d, e, c, a, b)
+
+
 def _best_hidden(
     rng: random.Random, generator: Generator
 ) -> Sequence[tuple[Words, dict[str, int]]]:
@@ -356,6 +385,7 @@ def _best_hidden(
     cases.append(_repeating((a, b, c, d, e, f, g), rng.randint(2, 4)))
     cases.append(([([e, f], 1), ([e, g, h, a], 1)], {g: 0, h: 1, a: 2, f: 3, e: 4}))
     cases += [_right_decides(a, b, c, d), _right_decides(a, b, d, c)]
+    cases.append(_many_equal(rng.sample("qrstuvwxyz", 5)))
     cases.append(([([c, b], 1), ([a, d], 1)], _ages(a, b, c, d)))
     cases.append(([([a], 9), ([], 9), ([b, c], 2), ([b, c], 2), ([d, e], 3)], _ages(e, d, c, b, a)))
     cases.append(([([a, b], 10**6), ([b, a], 10**6 + 1)], _ages(a, b)))
@@ -374,7 +404,7 @@ BEST = Task(
         _crossing("a", "b", "c", "d"),
         _repeating("abcdefg", 1),
         _right_decides("n", "o", "w", "k"),
-        ([(["c", "b"], 1), (["a", "d"], 1)], _ages("a", "b", "c", "d")),
+        _many_equal("abcde"),
     ),
     hidden=_best_hidden,
     mistakes={
@@ -400,6 +430,18 @@ BEST = Task(
         ),
         "among equals you take the youngest tokens: the smaller number is the older token.": (
             _choose(lambda pair, age: (-age[pair[0]], -age[pair[1]]))
+        ),
+        "among equals you take the *youngest* left token: the smaller number is the older token, "
+        "so it is age without a minus in a min, and with one in a max.": _choose(
+            lambda pair, age: (-age[pair[0]], age[pair[1]])
+        ),
+        "among equals with the same left token you take the *youngest* right one: take the oldest. "
+        "In a max both ages have a minus.": _choose(
+            lambda pair, age: (age[pair[0]], -age[pair[1]])
+        ),
+        "among equals you go by the younger token of a pair, on whichever side it stands: the left "
+        "one decides, and the right one only if the left ones are the same.": _choose(
+            lambda pair, age: max(_by_age(pair, age))
         ),
         "among equals you look at the right token first: the left one decides, and the right one "
         "only if the left ones are the same.": _choose(lambda pair, age: _by_age(pair, age)[::-1]),
@@ -443,6 +485,10 @@ def _byte_by_byte(ids: Ids, merges: Numbers) -> str:
 
 def _ignore(ids: Ids, merges: Numbers) -> str:
     return b"".join(_expand(i, merges) for i in ids).decode("utf-8", errors="ignore")
+
+
+def _ascii(ids: Ids, merges: Numbers) -> str:
+    return b"".join(_expand(i, merges) for i in ids).decode("ascii", errors="replace")
 
 
 def _swapped(ids: Ids, merges: Numbers) -> str:
@@ -506,7 +552,7 @@ DECODE = Task(
     visible=(
         ([256, 33], [(104, 105)]),
         ([99, 97, 102, 195, 169], []),
-        ([257, 32, 256, 169, 258], [(97, 195), (99, 98), (257, 256)]),
+        ([257, 32, 256, 169, 260], [(97, 195), (99, 98), (257, 256), (258, 169), (259, 33)]),
         ([240, 159, 152, 32, 256], [(111, 107)]),
         ([32, 256, 33, 10], [(104, 105)]),  # a space before, a line break behind
     ),
@@ -516,6 +562,8 @@ DECODE = Task(
         "first and decode once.": _piece_by_piece,
         "you turn each byte into a character of its own (chr, or latin-1): bytes are decoded as "
         "UTF-8, where é is two of them.": _byte_by_byte,
+        "you decode as ASCII, where every byte above 127 is an error: UTF-8 makes é of two of "
+        "them.": _ascii,
         "you drop the bytes that are no UTF-8: each should become �, errors='replace'.": _ignore,
         "you strip the text: the spaces and line breaks at its ends belong to it.": (
             lambda ids, merges: _text(ids, merges).strip()
@@ -550,6 +598,7 @@ BITS = Task(
         (21.4, 8, "Où est le café?"),
         (53.7, 9, "Смотри: film!"),
         (8.5, 5, "😀 e\u0301te\u0301 \r\n"),
+        (54.0, 600, "Un café, s’il vous plaît. " * 60),
     ),
     hidden=_bits_hidden,
     mistakes={

@@ -144,6 +144,24 @@ def _tie_agrees(x: Tensor, y: Tensor) -> float:
     return (2 * sum(same) - len(same)) / len(same)
 
 
+def _above_or_not(x: Tensor, y: Tensor) -> float:
+    """With >=, a pair tied in both agrees, and one tied in one of them does so by its order."""
+    same = [bool((x[i] >= x[j]) == (y[i] >= y[j])) for i in range(len(x)) for j in range(i)]
+    return (2 * sum(same) - len(same)) / len(same)
+
+
+def _diagonal_tied(x: Tensor, y: Tensor) -> float:
+    """n is T (T − 1), but each word's tie with itself is taken off as well."""
+    c, d, n, tx, ty = _pairs(x, y)
+    return 2 * (c - d) / math.sqrt((2 * (n - tx) - len(x)) * (2 * (n - ty) - len(y)))
+
+
+def _by_tolerance(x: Tensor, y: Tensor) -> float:
+    """Scores closer than 1e-8 are taken for tied."""
+    by_x, by_y = ((v[:, None] - v).sign() * ((v[:, None] - v).abs() > 1e-8) for v in (x, y))
+    return float((by_x * by_y).sum() / (by_x.abs().sum() * by_y.abs().sum()).sqrt())
+
+
 def _tau_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
     cases: list[tuple[Tensor, Tensor]] = []
     while len(cases) < 6:
@@ -187,6 +205,20 @@ KENDALL = Task(
         "the root in the denominator is missing.": _by_pairs(
             lambda c, d, n, tx, ty: (c - d) / ((n - tx) * (n - ty))
         ),
+        "the root in the denominator is missing, and in your tables every pair counts twice: with "
+        "the root that cancels.": _by_pairs(
+            lambda c, d, n, tx, ty: (c - d) / (2 * (n - tx) * (n - ty))
+        ),
+        "your tied pairs are all counted as discordant: a tied pair is neither, and adds nothing "
+        "to C or D; τ-b takes it out of the denominator.": _by_pairs(
+            lambda c, d, n, tx, ty: (2 * c - n) / n
+        ),
+        "tied words get an order all the same (>= is true of a tie, argsort gives them two ranks): "
+        "a tied pair is neither concordant nor discordant.": _above_or_not,
+        "the diagonal of your table is counted among the ties: a word makes no pair with itself, "
+        "so take its T zeros out of n_x and n_y.": _diagonal_tied,
+        "you take scores for tied that are merely close (isclose, rounding, a tolerance): tied are "
+        "those that are exactly equal, x == y.": _by_tolerance,
         "this is the share of concordant pairs: the discordant ones are subtracted.": _by_pairs(
             lambda c, d, n, tx, ty: c / n
         ),
@@ -242,8 +274,12 @@ def _kl(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _naive(p: Tensor, q: Tensor) -> Tensor:
+    return _naive_terms(p, q).sum(-1) / 2
+
+
+def _naive_terms(p: Tensor, q: Tensor) -> Tensor:
     m = (p + q) / 2
-    return ((p * (p / m).log()).sum(-1) + (q * (q / m).log()).sum(-1)) / 2
+    return p * (p / m).log() + q * (q / m).log()
 
 
 def _jsd_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
@@ -281,6 +317,7 @@ JSD = Task(
             torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.8, 0.0, 0.2, 0.0]]).double(),
             torch.tensor([[0.5, 0.25, 0.25, 0.0], [0.0, 0.4, 0.5, 0.1]]).double(),
         ),
+        (torch.tensor([0.5, 0.0, 0.5]).half(), torch.tensor([1.0, 0.0, 0.0]).half()),
     ),
     hidden=_jsd_hidden,
     mistakes={
@@ -294,6 +331,10 @@ JSD = Task(
         "you compare only p with the middle: the other half is q with the middle.": (
             lambda p, q: _kl(p, (p + q) / 2)
         ),
+        "one of the two halves is missing: to ½ of p with the middle comes ½ of q with the "
+        "middle.": lambda p, q: _kl(p, (p + q) / 2) / 2,
+        "where *either* weight is 0 you drop both terms: only the one whose own weight is 0 "
+        "vanishes, the other counts.": lambda p, q: _naive_terms(p, q).nan_to_num(0).sum(-1) / 2,
         "the halves are missing: it is ½ of each of the two sums.": lambda p, q: 2 * _jsd(p, q),
         "this is in bits: take the natural logarithm.": lambda p, q: _jsd(p, q) / math.log(2),
         "this is the root of it, the Jensen–Shannon *distance*: the divergence has no root.": (
@@ -378,6 +419,8 @@ ENDS = (
     torch.tensor([0.35, 0.05, 0.1, 0.05, 0.45]),
     0.85,
 )
+# here the two words with the least alpha, one on each side of the sum, are not far enough
+LEAST = (torch.tensor([-2.0, 1.5, 1.0, 0.5, 0.0]), torch.tensor([0.4, 0.25, 0.0, 0.3, 0.05]), 0.8)
 
 
 def _weights_hidden(
@@ -394,7 +437,8 @@ def _weights_hidden(
         w = _ends(votes, alpha)
         if far > max(0.6, *(_distance(other, alpha) for other in (uniform, alpha.flip(0), w))):
             cases.append((votes, alpha, far))
-    return [*cases, ENDS, (2 * ENDS[0].flip(0), ENDS[1].flip(0), 0.8)]
+    turned = [(2 * votes.flip(0), alpha.flip(0), far) for votes, alpha, far in (ENDS, LEAST)]
+    return [*cases, ENDS, *turned]
 
 
 OTHER = Task(
@@ -408,6 +452,7 @@ OTHER = Task(
             0.75,
         ),
         ENDS,
+        LEAST,
     ),
     hidden=_weights_hidden,
     accepts=_refuse_weights,
@@ -473,6 +518,13 @@ ROLLOUT = Task(
         ),
         "you add I without halving, so the rows sum to more than 1: it is ½ A + ½ I.": (
             lambda A: _product(2 * _halved(A))
+        ),
+        "you average over the layers (axis 0) and multiply the heads: A is (L, H, T, T), so the "
+        "heads are axis 1.": lambda A: _product(
+            0.5 * A.mean(0) + 0.5 * torch.eye(A.shape[-1], dtype=A.dtype)
+        ),
+        "you add ½ to every entry: it is ½ of the unit matrix, 0.5 * torch.eye(T).": lambda A: (
+            _product(0.5 * A.mean(1) + 0.5)
         ),
         "the heads are added up: they are averaged.": lambda A: _product(
             0.5 * A.sum(1) + 0.5 * torch.eye(A.shape[-1], dtype=A.dtype)

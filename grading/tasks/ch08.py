@@ -122,6 +122,16 @@ def _counter(
     return count
 
 
+def _rounded_each(ids: Tensor, a: float, D: int) -> Tensor:
+    b = (1 - a) / (ids.shape[1] - 1)
+    return _counter(clip=lambda x: (x.relu() / b).round() * b)(ids, a, D)
+
+
+def _taken_once(ids: Tensor, a: float, D: int) -> Tensor:
+    b = (1 - a) / (ids.shape[1] - 1)
+    return torch.full_like(ids, round((1 - (a - b)) / b))
+
+
 def _true_counts(ids: Tensor, a: float, D: int) -> Tensor:
     return (ids[:, :, None] == ids[:, None]).sum(-1)
 
@@ -162,6 +172,7 @@ PLACES = Task(
         (torch.tensor([[0, 0, 0, 1]]), 0.7, 2),
         (torch.tensor([[2, 0, 2, 2, 2, 1], [0, 0, 0, 1, 1, 1]]), 0.34, 4),
         (torch.tensor([[1, 3, 0, 3, 1, 3, 3, 3]]), 0.3, 5),
+        (torch.tensor([[0, 0, 0, 1, 1, 16]]), 0.25, 17),
     ),
     hidden=_places_hidden,
     mistakes={
@@ -180,6 +191,15 @@ PLACES = Task(
         ),
         "your threshold is a: my symbol has a − b more than its share, and just that is taken "
         "off.": _counter(threshold=lambda a, b: a),
+        "your threshold is b: my own symbol has a − b more than its share, and just that is taken "
+        "off.": _counter(threshold=lambda a, b: b),
+        "you round each unit, and then add: add up first, divide by b, and round once.": (
+            _rounded_each
+        ),
+        "you clip once, after adding up: each unit is clipped at zero by itself, and then they are "
+        "added.": _counter(clip=lambda x: x, whole=lambda x: x.relu().round()),
+        "you take the threshold off once, after adding up: it is taken off each unit, which is "
+        "clipped at zero, and then they are added.": _taken_once,
         "you do not clip at zero: other symbols must not be counted below nothing, .relu() sees to "
         "it.": _counter(clip=lambda x: x),
         "you divide by a: a symbol weighs b per occurrence.": (
@@ -435,8 +455,9 @@ ASYMMETRY = Task(
         "you divide by the size of S − Sᵀ: the size of S stands below the line.": _with(
             lambda S: _size(S) / _size(S - S.mT)
         ),
-        "you use W_Q for the keys: then the scores are symmetric by construction, which is what is "
-        "to be tested.": lambda x, W_Q, W_K: _asymmetry(x, W_Q, W_Q),
+        "your number is 0 whatever the matrices are: one matrix makes queries and keys, or nothing "
+        "is transposed, or you add up S − Sᵀ without squares, where each entry meets its mirror "
+        "image. Square first, then add, then take the root.": _with(lambda S: 0 * S[:, 0, 0]),
         "you add the absolute values: the norm is the root of the sum of squares.": _with(
             lambda S: (S - S.mT).abs().sum((-2, -1)) / S.abs().sum((-2, -1))
         ),

@@ -9,9 +9,11 @@ import torch
 from chapter_code import definitions
 
 from attnlib.data import Pairs, pairs_of, spell
+from attnlib.models.seq2seq import beam, greedy
 
 HELPERS = ("rng", "draw", "shown", "drawn", "short", "long", "train", "test", "en", "de", "learn")
-MEASURES = ("exact", "alignment", "tens", "ones", "swapped", "EvenLook")
+MEASURES = ("exact", "alignment", "tens", "ones", "swapped", "EvenLook", "log_probability")
+FRENCH = ("french_train", "fr", "reader", "p_of", "sharpest", "nothing", "without")
 
 
 @cache
@@ -94,3 +96,45 @@ def test_the_additive_score_finds_the_swaps(seed: int) -> None:
         assert known.swapped(traces, -1) < 0.1
     assert found["additive"] > 0.95
     assert found["additive"] >= found["dot"] - 0.02
+
+
+@pytest.mark.slow
+def test_wrong_translations_are_more_probable_to_the_model_than_right_ones() -> None:
+    """So no search could find the right ones; of the right translations it is the other way."""
+    known, model = chapter(), translator("additive", 4)
+    pairs = of_length(14, 150)
+    ids, log_p = greedy(model, known.en.batch(pairs.sources))
+    written = [known.de.decode(row) for row in ids]
+    found = known.log_probability(model, pairs.sources, written)
+    torch.testing.assert_close(found, log_p, atol=1e-3, rtol=0)
+    more = found > known.log_probability(model, pairs.sources, pairs.targets)
+    wrong = torch.tensor([a != b for a, b in zip(written, pairs.targets, strict=True)])
+    assert wrong.sum() > 10
+    assert more[wrong].float().mean() > 0.5
+    assert not more[~wrong].any()
+    wider = beam(model, known.en.batch(pairs.sources), beams=4)[0]
+    mended = [known.de.decode(row) == t for row, t in zip(wider, pairs.targets, strict=True)]
+    assert sum(mended) < (~wrong).sum() + 0.5 * wrong.sum()
+
+
+@pytest.mark.slow
+@pytest.mark.claim(37)
+def test_mille_is_written_from_several_states_at_once() -> None:
+    """On numbers that the chapter does not look at; the control is a context of zeros."""
+    known = definitions("03_bahdanau", *HELPERS, *MEASURES, *FRENCH)
+    found = []
+    for number in known.test.numbers[150:500]:
+        t = known.alignment(known.reader, number, "fr", known.fr)
+        if "mille" in t.tokens and "thousand" in t.sources:
+            place = t.sources.index("thousand")
+            if t.attention[0, 0, t.tokens.index("mille")].argmax() != place:
+                ways = (lambda row: row), known.sharpest, known.without(place), known.nothing
+                found.append([known.p_of(number, "mille", change) for change in ways])
+    usual, sharp, without, alone = torch.tensor(found).T
+    assert len(found) > 30
+    assert usual.mean() > 0.95
+    for less, more in ((sharp, usual), (without, usual), (alone, without)):
+        difference = more - less
+        assert difference.mean() > 2 * difference.std() / len(difference) ** 0.5
+    assert usual.mean() - sharp.mean() > 0.1
+    assert without.mean() - alone.mean() > 0.1

@@ -5,6 +5,7 @@ use; what it measures is measured again here, on other reviews.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -177,10 +178,34 @@ def test_positions_past_the_trained_length(streams):
     insides = [inside for inside, _, _ in found.values()]
     assert max(insides) - min(insides) < 0.2
     assert found["rotary"][1] < min(found["learned"][1], found["sinusoidal"][1]) - 0.2
-    read_near = definitions("05_gpt2", "kinds", "trained", "read_near").read_near
-    inside, _, beyond = spans(read_near, batch)
-    assert inside == pytest.approx(found["rotary"][0], abs=1e-3)
-    assert beyond < inside + 0.2
+
+
+@pytest.mark.claim(61)
+def test_distances_and_the_number_of_sources_both_harm_the_rotary_model(streams):
+    """A window of 64 repairs it; distance alone repairs more than the number alone."""
+    batch = streams[: len(streams) // 513 * 513].view(-1, 513)[:24]
+    names = ("kinds", "trained", "back", "window", "lots", "order_of", "scattered", "read_near")
+    chapter, back = definitions("05_gpt2", *names), torch.arange(512)
+    back = back[:, None] - back
+    for seen in (chapter.window, chapter.scattered):
+        assert torch.equal(seen.sum(1), torch.arange(1, 513).clamp(max=64))
+        assert not seen[back < 0].any()
+    assert back[chapter.window].max() == 63
+    assert back[chapter.scattered].max() > 400
+    plain = spans(pretrained.load("positions-rotary"), batch)
+    found = {}
+    for seen in ("window", "causal", "scattered"):
+        mask = back >= 0 if seen == "causal" else getattr(chapter, seen)
+        for clamp in (False, True):
+            read = partial(chapter.read_near, seen=mask, clamp=clamp)
+            found[seen, clamp] = spans(read, batch)
+            assert found[seen, clamp][0] == pytest.approx(plain[0], abs=1e-3)
+    found = {key: beyond for key, (*_, beyond) in found.items()}
+    assert found["causal", False] == pytest.approx(plain[2], abs=1e-3), "as the library reads"
+    assert found["window", True] == pytest.approx(found["window", False], abs=1e-3)
+    assert found["window", False] < plain[0] + 0.2
+    assert found["window", False] < found["causal", True] < found["scattered", False] < plain[2]
+    assert found["scattered", True] < found["scattered", False] - 0.1
 
 
 @pytest.mark.claim(61)
@@ -440,6 +465,26 @@ def test_a_beam_gains_on_average_and_not_on_every_prompt():
     assert min(gains) < -0.01
 
 
+def test_the_first_token_decides_how_many_heads_look_at_it():
+    """Beginnings of other reviews than the chapter's; an end of text or a full stop before them."""
+    chapter = definitions("05_gpt2", "lm", "model", "heads_below", "preceded")
+    texts = reviews("imdb").test.texts[300:500]
+    firsts = torch.tensor([chapter.lm.encode(text[:150])[:12] for text in texts])
+    tokens = {"end": chapter.lm.end, "stop": chapter.lm.encode(".")[0]}
+    rows = {"plain": firsts} | {k: chapter.preceded(firsts, token) for k, token in tokens.items()}
+    most = {name: (chapter.heads_below(ids) > 8).float() for name, ids in rows.items()}
+    assert torch.equal(rows["stop"][:, 1:], firsts[:, :-1])
+    for name in tokens:
+        less = most["plain"] - most[name]
+        assert less.mean() > 0.2
+        assert less.mean() > 3 * less.std() / len(less) ** 0.5
+    trace = chapter.lm.trace(texts[0][:60])
+    ids = torch.tensor([chapter.lm.encode(texts[0][:60])])
+    even = (1 / torch.arange(2, ids.shape[1] + 1)).mean()
+    below = trace.attention[:, :, 1:, 0].mean(-1) < even
+    assert chapter.heads_below(ids).item() == below.sum()
+
+
 # --- classification ---------------------------------------------------------------------------
 
 
@@ -449,34 +494,40 @@ def test_a_linear_classifier_on_the_frozen_last_layer():
     """Far above chance on reviews that the model never saw; a bag of words is the yardstick.
 
     The state of the last token does worst. It is where the text is cut that makes it so: after a
-    few words of question the last state does nearly as well as the mean.
+    few words, be they a question or not, the last state does nearly as well as the mean.
     """
     lm, splits = pretrained.language_model(), reviews("imdb")
     before = {name: value.clone() for name, value in lm.model.state_dict().items()}
-    question = torch.tensor(lm.encode(" Overall, this movie is"))
+    ends = {"asked": " Overall, this movie is", "told": " In the next scene, he is"}
+    chapter = definitions("05_gpt2", "lm", "asking", "asked")
 
     def read(split, n):
         ids = [torch.tensor(lm.encode(text)[:128]) for text in split.texts[:n]]
-        asked = [torch.cat([x[: 128 - len(question)], question]) for x in ids]
         with torch.no_grad():
             states = [lm.model.hidden(x[None])[0].numpy() for x in ids]
-            answers = [lm.model.hidden(x[None])[0, -1].numpy() for x in asked]
+            answers = {
+                name: np.stack(
+                    [lm.model.hidden(x[None])[0, -1].numpy() for x in chapter.asked(ids, words)]
+                )
+                for name, words in ((k, torch.tensor(lm.encode(end))) for k, end in ends.items())
+            }
         last, mean = np.stack([x[-1] for x in states]), np.stack([x.mean(0) for x in states])
         bag = np.stack([x.bincount(minlength=4096).clip(max=1).numpy() for x in ids])
-        found = {"last": last, "asked": np.stack(answers), "mean": mean, "bag": bag.astype(float)}
+        found = {"last": last, "mean": mean, "bag": bag.astype(float)} | answers
         return found, np.array(split.labels[:n])
 
     (train, labels), (test, truth) = read(splits.train, 500), read(splits.validation, 500)
     hits = {}
-    for name, C in (("last", 0.01), ("asked", 0.01), ("mean", 0.01), ("bag", 0.01)):
+    for name in train:
         scale = 1 if name == "bag" else train[name].std(0)
-        fitted = LogisticRegression(C=C, max_iter=300).fit(train[name] / scale, labels)
+        fitted = LogisticRegression(C=0.01, max_iter=300).fit(train[name] / scale, labels)
         hits[name] = (fitted.predict(test[name] / scale) == truth).astype(float)
     assert min(hits["mean"].mean(), hits["bag"].mean(), hits["asked"].mean()) > 0.6
-    for name in ("mean", "asked"):  # on the same reviews
+    for name in ("mean", "asked", "told"):  # on the same reviews
         more = hits[name] - hits["last"]
         assert more.mean() > 2 * more.std() / len(more) ** 0.5
     assert abs(hits["mean"].mean() - hits["asked"].mean()) < 0.08
+    assert abs(hits["told"].mean() - hits["asked"].mean()) < 0.08, "it need not be a question"
     assert all(torch.equal(before[name], value) for name, value in lm.model.state_dict().items())
 
 

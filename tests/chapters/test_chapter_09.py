@@ -135,19 +135,17 @@ def test_a_norm_takes_the_reading_away(one):
 
 # -- two layers --------------------------------------------------------------------------------
 
-SEEDS = [
-    name
-    for name in ("attention-2", "attention-2-seed-2", "attention-2-seed-3")
-    if name in pretrained.names()
-]
+SEEDS = ("attention-2", "attention-2-seed-2", "attention-2-seed-3")
+CONTROLS = [n for n in ("attention-2-one-layer", "attention-2-plain") if n in pretrained.names()]
 
 
-@pytest.fixture(scope="module")
-def two():
-    model = pretrained.language_model("attention-2").model
+@pytest.fixture(params=SEEDS)
+def two(request):
+    """One of the runs, where the functions of the chapter find it, and tokens that it never saw."""
+    model = pretrained.language_model(request.param).model
     ids = circuits.repeated_tokens(32, 60, 120, 4096, torch.Generator().manual_seed(11))
     SPACE.update(two=model, random_ids=ids, D=4096)
-    return model, ids
+    return model, ids, pretrained.history(request.param)
 
 
 def scores(model, ids):
@@ -155,51 +153,72 @@ def scores(model, ids):
     return circuits.offset_score(maps, 59, 60).mean(0)
 
 
-@pytest.mark.parametrize("name", SEEDS)
-def test_an_induction_head_against_its_chance_level(name):
-    model = pretrained.language_model(name).model
+def test_an_induction_head_against_its_chance_level(two):
+    model, again, _ = two
     generator = torch.Generator().manual_seed(12)
-    again = circuits.repeated_tokens(32, 60, 120, 4096, generator)
     other = circuits.repeated_tokens(32, 120, 120, 4096, generator)
     assert scores(model, again).max() > 0.4 > 0.1 > scores(model, other).max()
-    one_layer = pretrained.language_model("attention-1").model
-    assert scores(one_layer, again).max() < 0.1
+    for name in ("attention-1", *CONTROLS):
+        control = pretrained.language_model(name).model
+        assert scores(control, again).max() < 0.1
 
 
-def test_a_phase_change_in_the_first_run():
-    h = pretrained.history("attention-2")
+@pytest.mark.parametrize("name", SEEDS)
+def test_a_phase_change_in_every_run(name):
+    h = pretrained.history(name)
     millions = h["step"] * 2048 / 1e6
     best, second = h["induction"][:, 1].amax(-1), h["on_random"][:, 60:].mean(1)
     early = millions < 13
     assert best[early].max() < 0.03  # two thirds of the training
     assert second[early].min() > 8.3 > 2 > second[-1]
-    width = CHAPTER.crossing(millions, best, 0.4) - CHAPTER.crossing(millions, best, 0.05)
-    assert 0 < width < 4
+    begun = CHAPTER.crossing(millions, best, 0.05)
+    assert 13 < begun < 15
+    assert 0 < CHAPTER.crossing(millions, best, 0.4) - begun < 4
     assert h["unrepeated"].max() < 0.05
     reviews_fall = h["on_reviews"].mean(1)
     assert (reviews_fall[~early].max() - reviews_fall[~early].min()) < 0.3  # hardly seen there
 
 
+@pytest.mark.parametrize("name", CONTROLS)
+def test_the_controls_never_begin(name):
+    """One layer with the same tokens, and two layers without repeated windows."""
+    card, h = pretrained.card(name), pretrained.history(name)
+    assert (card["config"]["layers"] == 1) == bool(card["repeated"])
+    assert card["tokens"] == pretrained.card("attention-2")["tokens"]
+    assert h["induction"].max() < 0.1
+    gain = h["on_random"][:, 1:59].mean(1) - h["on_random"][:, 60:].mean(1)
+    assert gain.max() < 0.88  # a tenth of what two layers gain
+
+
 def test_the_recorded_run_is_the_shipped_model(two):
-    model, ids = two
-    recorded = pretrained.history("attention-2")["induction"][-1, 1]
-    assert scores(model, ids).tolist() == pytest.approx(recorded.tolist(), abs=0.05)
+    model, ids, history = two
+    assert scores(model, ids).tolist() == pytest.approx(
+        history["induction"][-1, 1].tolist(), abs=0.05
+    )
 
 
 def test_without_the_previous_token_head_there_is_no_induction(two):
-    model, ids = two
-    giver = int(pretrained.history("attention-2")["previous"][-1, 0].argmax())
-    before = scores(model, ids).max()
+    model, ids, history = two
+    giver = int(history["previous"][-1, 0].argmax())
+    before, gain = scores(model, ids).max(), CHAPTER.gain_of(model.hidden(ids), ids).mean()
+    written = next(model.run(model.embed(ids))).head_outputs
     for h in range(4):
         after = CHAPTER.induction_without(h).max()
         assert after < 0.1 if h == giver else after > 0.8 * before
+        cut = circuits.replaced_head(model, ids, 0, h, written[:, h].mean((0, 1)))
+        left = CHAPTER.gain_of(cut, ids).mean() / gain
+        assert left < 0.1 if h == giver else left > 0.9
 
 
-def test_composition_is_above_random_and_tells_no_time():
-    h = pretrained.history("attention-2")["composition"].amax((1, 2))
-    millions = pretrained.history("attention-2")["step"] * 2048 / 1e6
-    assert h[0] < 0.1
-    assert h[(millions > 2) & (millions < 13)].min() > 0.12  # long before any induction
+@pytest.mark.parametrize("name", SEEDS)
+def test_composition_is_above_random_and_tells_no_time(name):
+    h = pretrained.history(name)
+    largest, millions = h["composition"].amax((1, 2)), h["step"] * 2048 / 1e6
+    assert largest[0] < 0.1
+    assert largest[(millions > 2) & (millions < 13)].min() > 0.105  # long before any induction
+    assert largest[millions.sub(2).abs().argmin()] > 0.14
+    giver = h["previous"][-1, 0].argmax()
+    assert h["composition"][-1].amax(-1).argmax() == giver
 
 
 def test_the_heads_work_on_random_tokens_and_not_on_reviews_whatever_their_order(two):

@@ -1,8 +1,9 @@
 """The bank of attacks: what a student may try in order to get points without an answer.
 
 Each attack is a submission of exercise 04 in which `word_map` is solved honestly and `attend` is
-not; it must earn nothing for `attend`, and the report must say what was found. Attacks that a
-person should see put the honest points on hold as well, until somebody has looked.
+not; it must earn nothing for `attend`, and the report must say what was found. The honest task is
+paid all the same, unless the attack broke its check too, or names a door that is good for nothing
+but attacks: then a person looks first. More ways to what a task forbids are in `routes.py`.
 """
 
 import base64
@@ -50,7 +51,7 @@ class Attack:
     told: str
     answer: str = WRONG
     first: str = ""
-    honest: str = MANUAL
+    honest: str = GRADED
     change: Callable[[NotebookNode], None] | None = None
     target: str = GRADED
 
@@ -179,7 +180,7 @@ ATTACKS: dict[str, Attack] = {
         "torch.Tensor.__eq__", first="torch.Tensor.__eq__ = lambda self, other: torch.tensor(True)"
     ),
     "builtins replaced": Attack(
-        "imports builtins",
+        "uses builtins",
         first="import builtins\nbuiltins.compare = lambda *a: None\nbuiltins.abs = lambda x: 0\n"
         "builtins.all = builtins.any = lambda x: True",
     ),
@@ -212,7 +213,7 @@ ATTACKS: dict[str, Attack] = {
         first="ip = get_ipython()\nip.set_custom_exc((BaseException,), lambda *a, **k: None)",
     ),
     "assertions hidden": Attack(
-        "imports builtins",
+        "uses builtins",
         first="import builtins\nclass Quiet(AssertionError):\n    def __init__(self, *a):\n"
         "        raise SystemExit(0)\nbuiltins.AssertionError = Quiet",
     ),
@@ -277,7 +278,7 @@ ATTACKS: dict[str, Attack] = {
         honest=LOST,
     ),
     "a thread that shows more": Attack(
-        "imports threading",
+        "uses threading",
         honest=UNSURE,
         first="import threading, time\nfrom IPython.display import display\ndef later():\n"
         f"    for _ in range(50):\n        time.sleep(0.02)\n        display({BUNDLE}, raw=True)\n"
@@ -311,10 +312,10 @@ ATTACKS: dict[str, Attack] = {
         answer=KERNEL + WRONG + "\nkernel.session.send(kernel.iopub_socket, 'status', "
         "{'execution_state': 'idle'}, parent=kernel.get_parent())",
     ),
-    "shell": Attack("get_ipython", first="!echo passed > attend.txt\n%env ATTNLIB_POINTS=3"),
+    "shell": Attack("starts a program", first="!echo passed > attend.txt\n%env ATTNLIB_POINTS=3"),
     # the files and processes
     "files written": Attack(
-        "imports os",
+        "expected",
         first="import os, pathlib\nfor path in ('/job/inside.py', '/job/job.json', '/result',"
         " '/job/hidden.json', '/tmp/result.json', '/tmp/report.json'):\n    try:\n"
         "        pathlib.Path(path).write_text('{\"points\": 3}')\n"
@@ -322,21 +323,16 @@ ATTACKS: dict[str, Attack] = {
         "os.symlink('/etc/passwd', '/tmp/result')",
     ),
     "the pipe to the outside": Attack(
-        "imports os",
+        "expected",
         first="import os, glob\n"
         'line = \'{"cell": 4, "outputs": []}\\n{"end": "finished"}\\n\'\n'
         "for path in glob.glob('/proc/[0-9]*/fd/*'):\n    try:\n"
         "        with open(path, 'w') as file:\n            file.write(line)\n"
         "    except OSError:\n        pass",
     ),
-    "client killed": Attack(
-        "ended from inside",
-        answer="import os\nos.kill(os.getppid(), 9)\n" + WRONG,
-        honest="crashed",
-        target="crashed",
-    ),
+    "client killed": Attack("NameError", answer="import os\nos.kill(os.getppid(), 9)\n" + WRONG),
     "start-up files": Attack(
-        "imports subprocess",
+        "uses subprocess",
         first="import pathlib, subprocess, sys\nhome = pathlib.Path.home()\n"
         "code = 'import attnlib.check as c\\nc.check = print'\n"
         "for path in ('.ipython/profile_default/startup/0.py', 'sitecustomize.py', "
@@ -355,7 +351,7 @@ ATTACKS: dict[str, Attack] = {
     ),
     # the hidden inputs
     "inputs looked up": Attack(
-        "imports os",
+        "names what only the check cell uses",
         answer="import json, os\n"
         "asked = json.load(open(os.environ['ATTNLIB_HIDDEN']))['attend']\n\n"
         "def attend(q, k, v):\n    return torch.tensor(0.0), asked",
@@ -364,7 +360,6 @@ ATTACKS: dict[str, Attack] = {
         "names what only the check cell uses",
         first="import json, os\nos.environ['ATTNLIB_HIDDEN'] = '/tmp/mine.json'\n"
         "json.dump({'attend': [{'tuple': [1, 2, 3]}] * 5}, open('/tmp/mine.json', 'w'))",
-        honest=LOST,
     ),
     "expected values by frames": Attack(
         "_getframe",
@@ -376,11 +371,12 @@ ATTACKS: dict[str, Attack] = {
         "    return v, q",
     ),
     "expected values from memory": Attack(
-        "imports gc",
+        "uses get_objects",
         answer="import gc\n\ndef attend(q, k, v):\n    for one in gc.get_objects():\n"
         "        if isinstance(one, dict) and 'expected' in one:\n"
         "            return one['expected']\n"
         "    return v, q",
+        honest=MANUAL,
     ),
     # somebody else's function; these answers are right
     "the library's own": Attack(
@@ -390,47 +386,47 @@ ATTACKS: dict[str, Attack] = {
         honest=GRADED,
     ),
     "the library's own by a computed name": Attack(
-        "getattr with a computed name",
+        "which would be the answer",
         answer="name = 'scaled_dot_' + 'product_attention'\n"
         "f = getattr(torch.nn.functional, name)\n\ndef attend(q, k, v):\n"
         "    return f(q, k, v), f(q, k, torch.eye(k.shape[-2], dtype=k.dtype))",
-        target=MANUAL,
     ),
     "the library's own by eval": Attack(
-        "uses eval",
+        "which would be the answer",
         answer="f = eval('torch.nn.functional.scaled_dot' + '_product_attention')\n\n"
         "def attend(q, k, v):\n"
         "    return f(q, k, v), f(q, k, torch.eye(k.shape[-2], dtype=k.dtype))",
-        target=MANUAL,
     ),
     "the library's own by importlib": Attack(
-        "imports importlib",
+        "which would be the answer",
         answer="import importlib\nf = vars(importlib.import_module('torch.nn.functional'))"
         "['scaled_dot' + '_product_attention']\n\ndef attend(q, k, v):\n"
         "    return f(q, k, v), f(q, k, torch.eye(k.shape[-2], dtype=k.dtype))",
-        target=MANUAL,
     ),
     "the library's own by its operators": Attack(
-        "torch.ops",
+        "which would be the answer",
         answer="f = torch.ops.aten.__getattr__('scaled_dot' + '_product_attention').default\n\n"
         "def attend(q, k, v):\n"
         "    return f(q, k, v), f(q, k, torch.eye(k.shape[-2], dtype=k.dtype))",
+    ),
+    "compared with the library's own above the answer": Attack(
+        "its cell did not run to its end",
+        answer="x = torch.ones(2, 3)\n"
+        "torch.nn.functional.scaled_dot_product_attention(x, x, x)\n" + RIGHT,
         target=MANUAL,
     ),
     "the course's own": Attack(
-        "imports attnlib.attention", answer="from attnlib.attention import attention as attend"
+        "imports attnlib beyond check", answer="from attnlib.attention import attention as attend"
     ),
     "right only while it is graded": Attack(
-        "imports os",
+        "names what only the check cell uses",
         answer="import os\n\ndef attend(q, k, v):\n    if 'ATTNLIB_HIDDEN' not in os.environ:\n"
         "        return None\n    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)\n"
         "    return weights @ v, weights",
-        target=MANUAL,
     ),
     # strange answers
     "a pickle that acts": Attack(
         "returned",
-        honest=MANUAL,
         answer="import pickle\n\nclass Bomb:\n    def __reduce__(self):\n"
         "        return (open, ('/tmp/attnlib-attack', 'w'))\n\ndef attend(q, k, v):\n"
         "    return pickle.loads(pickle.dumps(1)), Bomb()",

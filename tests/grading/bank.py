@@ -13,17 +13,22 @@ Each `wrong_answers/NN_name.py` holds
 import contextlib
 import io
 import json
+import multiprocessing
+import os
 import runpy
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import nbformat
 from cells import run
 
 from attnlib import check as checking
+from grading import away
 from grading.judge import hidden_file
-from grading.scan import Findings, scan
 from grading.tasks import exercise
 
 ROOT = Path(__file__).parent.parent.parent
@@ -67,14 +72,35 @@ def solved(name: str) -> dict[str, str]:
     return {task: ids[f"{task}_answer"] for task in exercise(name)}
 
 
-def answered(task: str, source: str, monkeypatch: Any) -> list[dict[str, Any]]:
-    """The outputs of a check cell under an answer; ATTNLIB_HIDDEN must be set."""
+def answered(task: str, source: str, hidden: Path) -> list[dict[str, Any]]:
+    """The outputs of a check cell under an answer, asked for the inputs of a file."""
     shown: list[dict[str, Any]] = []
-    monkeypatch.setattr(checking, "show", shown.append)
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        patch.dict(os.environ, {checking.HIDDEN: str(hidden)}),
+        patch.object(checking, "show", shown.append),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         checking.check(task, run(source)[task])
     data = json.loads(json.dumps(shown, allow_nan=False))
     return [{"output_type": "display_data", "data": {checking.MIME: one}} for one in data]
+
+
+def forbidden(name: str) -> list[str]:
+    """What the tasks of an exercise forbid."""
+    return sorted({word for task in exercise(name).values() for word in task.forbidden})
+
+
+@contextlib.contextmanager
+def room(name: str) -> Iterator[Executor]:
+    """What runs the answers to an exercise: a process without what its tasks forbid, if they do."""
+    if not forbidden(name):
+        with ThreadPoolExecutor(1) as here:
+            yield here
+        return
+    start = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, start, away.take, (forbidden(name),)) as there:
+        yield there
 
 
 def write_hidden(name: str, seed: str, folder: Path) -> Path:
@@ -82,8 +108,3 @@ def write_hidden(name: str, seed: str, folder: Path) -> Path:
     path = folder / f"{name}-{seed}.json"
     path.write_text(hidden_file(name, seed), encoding="utf-8")
     return path
-
-
-def scanned(name: str, sources: dict[str, str]) -> Findings:
-    """The scan of a submission with these answers."""
-    return scan(name, ["import torch\nfrom attnlib.check import check", *sources.values()])

@@ -512,7 +512,7 @@ def test_a_zip_that_lies_about_sizes_is_not_unpacked_whole(
     monkeypatch.setattr(zipfile.ZipExtFile, "read", read)
     with zipfile.ZipFile(tmp_path / "x.zip") as archive:
         archive.infolist()[0].file_size = 10  # as a forged header would say
-        (found,) = intake._in_zip(archive, "", deeper=True)
+        (found,) = intake._in_zip(archive, "", None)
     assert found.refused
     assert asked in ([1000], [])
     assert found.content == b""
@@ -603,7 +603,10 @@ def test_the_table_and_the_csv_tell_the_same(
         ("@x", "'@x"),
         ("\t=1", "'=1"),
         ("\u00a0=1", "'=1"),
-        ("\ufeff=1", "'\ufeff=1"),
+        ("\ufeff=1", "\ufffd'=1"),
+        ("a;=1", "a;'=1"),
+        ("tensor([1, -2])", "tensor([1, -2])"),
+        ("\x1b[31m=1", "\ufffd[31m=1"),
         ("a\nb", "a b"),
         ("", ""),
         (None, ""),
@@ -735,3 +738,199 @@ def test_points_that_a_person_gave_win_and_feedback_is_written(
 def test_collecting_reads_no_clock_of_its_own() -> None:
     """A file's time is the file's: collected on another day, the row is the same."""
     assert "now(" not in Path(collecting.__file__).read_text(encoding="utf-8")
+
+
+# one hand-in costs itself alone
+
+
+def spoiled(path: Path, how: str) -> bytes:
+    """A zip that a program cannot read, or not to its end."""
+    data = bytearray(pack(path, {"x_04_self_attention.ipynb": work() * 3}).read_bytes())
+    if how == "directory":
+        data[-40:-30] = b"\xff" * 10
+    elif how == "end":
+        del data[len(data) // 2 :]
+    elif how == "method":
+        at = data.rindex(b"PK\x01\x02")
+        data[at + 10 : at + 12] = b"\x63\x00"
+    elif how == "offset":
+        at = data.rindex(b"PK\x01\x02")
+        data[at + 42 : at + 46] = b"\xff\xff\xff\x7f"
+    elif how == "content":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("x_04_self_attention.ipynb", work() * 3)
+        data = bytearray(path.read_bytes())
+        data[200:400] = b"\xff" * 200
+    elif how == "lzma":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+            archive.writestr("x_04_self_attention.ipynb", work() * 3)
+        data = bytearray(path.read_bytes())
+        data[120:300] = b"\x11" * 180
+    return bytes(data)
+
+
+@pytest.mark.parametrize("how", ["directory", "end", "method", "offset", "content", "lzma"])
+def test_a_damaged_zip_stops_nobody_else(tmp_path: Path, places: Places, how: str) -> None:
+    bad = spoiled(tmp_path / "bad.zip", how)
+    good = {"cy/04_self_attention.ipynb": work("cy")}
+    for source in (
+        put(tmp_path / "in", {"bob/all.zip": bad, **good}),
+        pack(tmp_path / "in.zip", {"bob/all.zip": bad, **good}),
+    ):
+        rows = collect(source, places)
+        assert {row.status for row in rows if row.path.startswith("bob")} <= {
+            "refused",
+            "not recognised",
+        }
+        assert submitted(places, "cy") == work("cy")
+
+
+def test_the_class_s_own_zip_damaged_is_told(tmp_path: Path, places: Places) -> None:
+    bad = tmp_path / "all.zip"
+    bad.write_bytes(spoiled(tmp_path / "x.zip", "end"))
+    with pytest.raises(BuildError, match=r"damaged|wants a folder"):
+        collect(bad, places)
+
+
+def test_a_name_that_is_no_utf8_is_read_as_windows_writes_it(
+    tmp_path: Path, places: Places
+) -> None:
+    folder = os.fsencode(tmp_path / "in") + b"/J\xfcrgen Wei\xdf"
+    os.makedirs(folder)
+    with open(folder + b"/04_self_attention.ipynb", "wb") as file:
+        file.write(work("j"))
+    (row,) = collect(tmp_path / "in", places)
+    assert (row.student, row.status) == ("jurgen_weiss", "collected")
+    assert "Jürgen Weiß" in (places.home / "collected.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_a_notebook_in_another_encoding_is_placed_as_nbgrader_reads_it(
+    tmp_path: Path, places: Places, encoding: str
+) -> None:
+    from grading.submission import unreadable
+
+    text = json.dumps(json.loads(work("für")), ensure_ascii=False)
+    text = text.encode("cp1252", errors="ignore").decode("cp1252")
+    name = "bob_04_self_attention.ipynb"
+    (row,) = collect(put(tmp_path / "in", {name: text.encode(encoding)}), places)
+    assert row.status == "collected"
+    path = places.submitted / "bob" / NAME / f"{NAME}.ipynb"
+    assert "für" in path.read_text(encoding="utf-8")
+    assert unreadable(path) is None
+    assert text.encode(encoding) in kept(places), "what came is kept as it came"
+
+
+@pytest.mark.parametrize("with_roster", [True, False])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "bob/anna_04_self_attention.ipynb",
+        "bob/anna/04_self_attention.ipynb",
+        "bob/Anna_12_assignsubmission_file_/04_self_attention.ipynb",
+        "Bob_7_assignsubmission_file_/anna_04_self_attention.ipynb",
+        "Bob_7_assignsubmission_file_/Anna_1_assignsubmission_file_04_self_attention.ipynb",
+    ],
+)
+def test_the_outer_folder_decides_whose_it_is(
+    tmp_path: Path, places: Places, path: str, with_roster: bool
+) -> None:
+    if with_roster:
+        roster(places, "id,name\nanna,\nbob,\n")
+    outer, _, inner = path.partition("/")
+    files = {f"{outer}.zip": pack(tmp_path / "x.zip", {inner: work("bob's")}).read_bytes()}
+    if not inner.startswith("Anna_"):  # a platform's own mark, which only a zip can hide
+        files = {path: work("bob's")}
+    source = put(tmp_path / "in", {"anna/04_self_attention.ipynb": work("anna's")})
+    rows = by_path(collect(put(source, files, NOON.replace(hour=14)), places))
+    assert submitted(places, "anna") == work("anna's")
+    assert submitted(places, "bob") == work("bob's")
+    told = [row.reason for row in rows.values() if row.student == "bob"]
+    assert any("it names anna too: its outer folder decides" in one for one in told), told
+
+
+def test_a_folder_of_the_whole_class_is_nobody(tmp_path: Path, places: Places) -> None:
+    files = {f"Course XY/{who}_04_self_attention.ipynb": work(who) for who in ("ann", "bob")}
+    assert {row.student for row in collect(put(tmp_path / "in", files), places)} == {"ann", "bob"}
+
+
+def test_the_outer_time_decides_when(tmp_path: Path, places: Places) -> None:
+    files = {f"{NAME}.ipynb": work()}
+    inner = pack(tmp_path / "i.zip", files, (2020, 1, 1, 0, 0, 0)).read_bytes()
+    (row,) = collect(pack(tmp_path / "all.zip", {"bob/x.zip": inner}), places)
+    assert row.time == datetime(2026, 11, 30, 13, 0, 0).astimezone(UTC)
+    (row,) = collect(put(tmp_path / "in", {"cy/x.zip": inner}), places)
+    assert row.time == NOON
+
+
+def test_ids_that_look_like_nobody_s_are_found(tmp_path: Path, places: Places) -> None:
+    roster(places, "id,name\nstudent07,\nstudent7,\nweek2,\n")
+    files = {
+        "student07_04_self_attention.ipynb": work("a"),
+        "student7/04_self_attention.ipynb": work("b"),
+        "week 4/week2/04_self_attention.ipynb": work("c"),
+    }
+    rows = collect(put(tmp_path / "in", files), places)
+    assert {(row.student, row.status) for row in rows} == {
+        (student, "collected") for student in ("student07", "student7", "week2")
+    }
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_a_roster_in_another_encoding(tmp_path: Path, places: Places, encoding: str) -> None:
+    places.home.mkdir(parents=True)
+    places.roster.write_bytes("id;name\r\ns1;Jürgen Weiß\r\n".encode(encoding))
+    source = put(tmp_path / "in", {"Weiß Jürgen/04_self_attention.ipynb": work()})
+    assert collect(source, places)[0].student == "s1"
+
+
+def test_memory_holds_one_file_at_a_time(tmp_path: Path, places: Places) -> None:
+    import tracemalloc
+
+    with zipfile.ZipFile(tmp_path / "one.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(20):
+            archive.writestr(f"{i}.bin", bytes([i]) * 1_000_000)
+    one = (tmp_path / "one.zip").read_bytes()
+    source = put(tmp_path / "in", {f"bob/{i}.zip": one for i in range(4)})
+    tracemalloc.start()
+    rows = collect(source, places)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(rows) == 80
+    assert peak < 12_000_000, f"{peak:,} bytes for 80 files of 1 MB"
+
+
+def test_a_gradebook_that_is_locked_or_broken_and_a_full_disk_end_in_a_sentence(
+    tmp_path: Path,
+    places: Places,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = put(tmp_path / "in", {"bob_04_self_attention.ipynb": work()})
+    places.home.mkdir(parents=True)
+    (places.home / "gradebook.db").write_bytes(b"no database" * 999)
+    words = ["--home", str(places.home), "collect", str(source)]
+    assert main(words) == 1
+    assert "The gradebook cannot be used: file is not a database" in capsys.readouterr().err
+    (places.home / "gradebook.db").unlink()
+
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        assert main(words) == 1
+    said = capsys.readouterr().err
+    assert "No space left on device" in said
+    assert "Traceback" not in said
+    assert main(words) == 0
+    assert submitted(places, "bob") == work()
+
+
+def test_what_a_terminal_would_obey_is_not_printed(tmp_path: Path, places: Places) -> None:
+    source = put(tmp_path / "in", {"\x1b[2J\x1b]0;x\x07_04.ipynb": b"x", "a;=1+1.pdf": b"y"})
+    rows = collect(source, places)
+    shown, written = table(rows), (places.home / "collected.csv").read_text(encoding="utf-8")
+    assert "\x1b" not in shown + written
+    assert "\x07" not in shown + written
+    assert "a;'=1+1.pdf" in written

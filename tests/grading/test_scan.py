@@ -1,271 +1,189 @@
-"""The static look at a submission: it finds what it should, and leaves honest answers alone."""
+"""The look at a submission: it says what a person should know, quickly, and decides no points."""
 
+import time
 from typing import Any
 
 import nbformat
 import pytest
 from bank import ROOT, bank, banks, solutions
+from cells import run
 
+from attnlib.check.means import refused
 from grading import scan as scanning
-from grading.scan import code_cells, scan
-from grading.task import Task
+from grading.scan import Findings, code_cells, scan
 
 SET_UP = "import torch\nimport numpy as np\nfrom attnlib.check import check"
-TASKS = {
-    "attend": Task("attend", max, (), lambda a, b: [], forbidden=("scaled_dot_product_attention",)),
-    "layer_norm": Task("layer_norm", max, (), lambda a, b: [], forbidden=("layer_norm",)),
-    "other": Task("other", max, (), lambda a, b: []),
-}
 
 
-@pytest.fixture(autouse=True)
-def exercise(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Three tasks in place of the real ones, unless a test is about those."""
-    if "false_alarm" not in request.node.name:
-        monkeypatch.setattr(scanning, "exercise", lambda name: TASKS)
-
-
-def find(*cells: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    found = scan("x", [SET_UP, *cells])
-    return found.forbidden, found.evasions
-
-
-FUSED = "scaled_dot_product_attention"
-
-
-@pytest.mark.parametrize(
-    "cells",
-    [
-        [f"def attend(q, k, v):\n    return torch.nn.functional.{FUSED}(q, k, v)"],
-        [f"attend = torch.nn.functional.{FUSED}"],
-        [f"from torch.nn.functional import {FUSED} as attend"],
-        [f"from torch.nn.functional import {FUSED} as f", "def attend(*a):\n    return f(*a)"],
-        [f"f = getattr(torch.nn.functional, '{FUSED}')", "def attend(*a):\n    return f(*a)"],
-        [
-            f"def g(*a):\n    return torch.nn.functional.{FUSED}(*a)",
-            "h = g",
-            "def attend(*a):\n    return h(*a)",
-        ],
-        [
-            "tools = []",
-            f"tools.append(torch.nn.functional.{FUSED})",
-            "def attend(*a):\n    return tools[0](*a)",
-        ],
-        [f"import torch.nn.functional as F\nf = F.{FUSED}\ndef attend(*a):\n    return f(*a)"],
-        [
-            f"def attend(*a):\n    return f(*a)\ndef put():\n    global f\n"
-            f"    f = torch.nn.functional.{FUSED}\nput()"
-        ],
-        [
-            "def attend(*a):\n    return f(*a)",
-            f"def put():\n    global f\n    f = torch.nn.functional.{FUSED}\nput()",
-        ],
-        [f"class C:\n    f = torch.nn.functional.{FUSED}", "def attend(*a):\n    return C.f(*a)"],
-    ],
-)
-def test_a_forbidden_name_is_found_wherever_the_answer_can_reach_it(cells: list[str]) -> None:
-    forbidden, _ = find(*cells)
-    assert list(forbidden) == ["attend"]
-    assert f"uses {FUSED}, which would be the answer: write it yourself" in forbidden["attend"]
-    assert forbidden["attend"].startswith("cell ")
-
-
-def test_a_forbidden_name_costs_no_task_that_cannot_reach_it() -> None:
-    forbidden, _ = find(
-        f"def other(*a):\n    return torch.nn.functional.{FUSED}(*a)",
-        "def attend(q, k, v):\n    return q",
-        "check('attend', attend)",
-        "check('other', other)",
-    )
-    assert forbidden == {}
-
-
-def test_comparing_an_answer_with_the_librarys_in_another_cell_is_allowed() -> None:
-    for cell in (
-        f"torch.allclose(attend(1, 2, 3), torch.nn.functional.{FUSED}(1, 2, 3))",
-        f"q = torch.ones(2, 3)\nprint(torch.nn.functional.{FUSED}(q, q, q))",
-    ):
-        assert find("def attend(q, k, v):\n    return [q for q in k]", cell) == ({}, ()), cell
-
-
-def test_a_task_that_builds_on_another_pays_for_it() -> None:
-    forbidden, _ = find(
-        f"def other(*a):\n    return torch.nn.functional.{FUSED}(*a)",
-        "def attend(q, k, v):\n    return other(q, k, v)",
-    )
-    assert list(forbidden) == ["attend"]
+def find(*cells: str) -> Findings:
+    return scan([SET_UP, *cells])
 
 
 @pytest.mark.parametrize(
     "cell",
     [
-        f'def attend(q, k, v):\n    """As {FUSED} does."""\n    return q',
-        f"def attend(q, k, v):\n    # {FUSED} would do it\n    return q",
-        f"def attend(q, k, v):\n    my_{FUSED} = 1\n    return q",
-        f"def attend(q, k, v):\n    print('like {FUSED}')\n    return q",
-        f"def attend(q, k, v):\n    assert len(q), 'not as in {FUSED}'\n    return q",
-        f"def attend(q, k, v):\n    return {{'{FUSED}': q}}['{FUSED}']",
+        "import ctypes",
+        "__import__('x').pythonapi; ctypes.memmove",
+        "import numpy.ctypeslib",
+        "import cffi",
+        "object.__subclasses__()",
+        "class A:\n    __array_interface__ = {}",
+        "import gc\ngc.get_objects()",
+        "from importlib.machinery import ExtensionFileLoader as L",
+        "torch._C._dispatch_library('IMPL', 'aten', '')",
+        "!cat x\nctypes",
     ],
 )
-def test_talking_about_a_forbidden_name_is_allowed(cell: str) -> None:
-    assert find(cell) == ({}, ())
+def test_what_is_good_for_nothing_else_waits_for_a_person(cell: str) -> None:
+    (told,) = find("x = 1", cell).doors
+    assert told.startswith("cell 3 uses ")
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("eval('1')", "uses eval"),
+        ("import importlib", "uses importlib"),
+        ("import sys\nsys._getframe(1)", "uses _getframe"),
+        ("(lambda: 0).__globals__", "uses __globals__"),
+        ("torch.allclose = lambda *a: True", "replaces torch.allclose"),
+        ("    np.all = 3", "replaces np.all"),
+        ("def check(*a): pass", "replaces check"),
+        ("check = print", "replaces check"),
+        ("x = 'application/vnd.attnlib.answers+json'", "names what only the check cell uses"),
+        ("x = 'ATTNLIB_HIDDEN'", "names what only the check cell uses"),
+        ("!ls", "starts a program"),
+        ("x = !ls", "starts a program"),
+        ("%%bash\nls", "starts a program"),
+    ],
+)
+def test_a_hint_is_told_with_its_cell(cell: str, told: str) -> None:
+    found = find("x = 1", cell)
+    assert any(told in one and one.startswith("cell 3 ") for one in found.hints), found
+    assert found.doors == ()
 
 
 @pytest.mark.parametrize(
     "cell",
     [
-        f"def {FUSED}(q):\n    return q\ndef attend(q, k, v):\n    return {FUSED}(q)",
-        f"def attend(q, k, v):\n    {FUSED} = q + 1\n    return {FUSED}",
-        f"def attend({FUSED}, k, v):\n    return {FUSED}",
-        f"class {FUSED}:\n    pass\ndef attend(q, k, v):\n    return {FUSED}()",
-        f"class A:\n    def __init__(self, x):\n        self.{FUSED} = x\n"
-        f"    def __call__(self):\n        return self.{FUSED}\n"
-        "def attend(q, k, v):\n    return A(q)()",
-        f"class A:\n    def {FUSED}(self):\n        return 1\n    def run(self):\n"
-        f"        return self.{FUSED}()\ndef attend(q, k, v):\n    return A().run()",
-    ],
-)
-def test_a_name_that_the_student_has_bound_is_the_students_own(cell: str) -> None:
-    assert find(cell) == ({}, ())
-
-
-@pytest.mark.parametrize(
-    "cell",
-    [
-        f"{FUSED} = torch.nn.functional.{FUSED}\ndef attend(*a):\n    return {FUSED}(*a)",
-        f"class A:\n    def __init__(self):\n        self.{FUSED} = 1\n"
-        f"F = torch.nn.functional\ndef attend(*a):\n    return F.{FUSED}(*a)",
-        f"class A:\n    {FUSED} = torch.nn.functional.{FUSED}\n    def run(self, *a):\n"
-        f"        return self.{FUSED}(*a)\ndef attend(*a):\n    return A().run(*a)",
-        f"match torch.nn.functional:\n    case object({FUSED}=f):\n        pass\n"
-        "def attend(*a):\n    return f(*a)",
-    ],
-)
-def test_binding_a_forbidden_name_to_the_librarys_function_is_found(cell: str) -> None:
-    assert list(find(cell)[0]) == ["attend"]
-
-
-def test_an_answer_may_bear_the_name_of_the_librarys() -> None:
-    assert find("def layer_norm(x):\n    return x", "check('layer_norm', layer_norm)")[0] == {}
-    assert find("def layer_norm(x):\n    return x\nlayer_norm(torch.ones(2))") == ({}, ())
-    for cell in (
-        "def layer_norm(x):\n    return torch.nn.functional.layer_norm(x, x.shape)",
-        "from torch.nn.functional import layer_norm",
-    ):
-        assert list(find(cell)[0]) == ["layer_norm"], cell
-
-
-EVASIONS = {
-    "eval('1')": "uses eval",
-    "exec('1')": "uses exec",
-    "compile('1', '', 'exec')": "uses compile",
-    "f = __builtins__": "uses __builtins__",
-    "__import__('os')": "uses __import__",
-    "import importlib": "imports importlib",
-    "from importlib import import_module as f": "imports importlib",
-    "import os": "imports os",
-    "import os.path": "imports os.path",
-    "import inspect": "imports inspect",
-    "import gc": "imports gc",
-    "import ctypes": "imports ctypes",
-    "import subprocess as s": "imports subprocess",
-    "import sys\nsys.modules['torch']": "uses sys.modules",
-    "import sys\nsys._getframe(1)": "uses sys._getframe",
-    "import torch.nn as nn\nnn.Module.forward = 3": None,
-    "globals()['check'] = print": "uses globals",
-    "vars(torch)": "uses vars",
-    "locals()": "uses locals",
-    "getattr(torch, 'soft' + 'max')": "uses getattr with a computed name",
-    "getattr(torch, '__dict__')": "uses getattr for __dict__",
-    "setattr(torch, 'allclose', print)": "replaces torch.allclose",
-    "torch.allclose = lambda *a: True": "replaces torch.allclose",
-    "np.allclose = lambda *a, **k: True": "replaces np.allclose",
-    "import math\nmath.isclose = print": "replaces math.isclose",
-    "del torch.allclose": "replaces torch.allclose",
-    "torch.allclose += 1": "replaces torch.allclose",
-    "torch.ops.aten": "uses torch.ops",
-    "torch._C": "uses torch._C",
-    "(lambda: 0).__globals__": "uses (lambda: 0).__globals__",
-    "().__class__.__base__.__subclasses__()": "__subclasses__",
-    "def f(): pass\nf.__code__ = 3": "uses f.__code__",
-    "import operator\noperator.attrgetter('a.b')": "uses operator.attrgetter",
-    "import attnlib": "imports attnlib",
-    "from attnlib.attention import attention": "imports attnlib.attention",
-    "from attnlib.check import complaint": "imports attnlib.check",
-    "import attnlib.check as c": "imports attnlib.check",
-    "import scipy": "imports scipy: an answer uses torch, numpy and the standard library",
-    "from transformers import GPT2Model": "imports transformers",
-    "from torch.nn.functional import *": "imports everything from torch.nn.functional",
-    "def check(*a): pass": "replaces check",
-    "check = print": "replaces check",
-    "x = 'application/vnd.attnlib.answers+json'": "names what only the check cell uses",
-    "x = 'ATTNLIB_HIDDEN'": "names what only the check cell uses",
-    "!ls": "uses get_ipython",
-    "x = !ls": "uses get_ipython",
-    "%%bash\nls": "uses get_ipython",
-    "%run a.py": "uses get_ipython",
-    "%load_ext autoreload": "uses get_ipython",
-    "%timeit eval('1')": "uses get_ipython",
-    "%%timeit\nimport os": "uses get_ipython",
-}
-
-
-@pytest.mark.parametrize(("cell", "told"), EVASIONS.items())
-def test_an_evasion_is_found_and_told_with_its_cell(cell: str, told: str | None) -> None:
-    _, evasions = find("x = 1", cell)
-    if told is None:
-        assert evasions == ()
-    else:
-        assert any(told in one and one.startswith("cell 3 ") for one in evasions), evasions
-
-
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "import math, random, itertools, collections, functools, re, sys\nprint(sys.maxsize)",
-        "from functools import lru_cache\nfrom collections import Counter",
-        "import torch.nn.functional as F\nx = F.softmax(torch.ones(2), -1)",
-        "model = torch.nn.Linear(2, 2).eval()\nmodel.weight = None",
-        "import re\nre.compile('a')",
-        "class A:\n    def __init__(self):\n        super().__init__()\n        self.x = 1\n"
-        "    def __len__(self):\n        return 1",
-        "x = torch.ones(2)\nx.requires_grad = True\nx.grad = None",
-        "getattr(torch, 'softmax')",
-        "x = getattr(torch, 'softmax', None)",
-        "%matplotlib inline\nimport matplotlib.pyplot as plt",
+        "import math, random, itertools, collections, functools, re, sys, os, pandas\nsys.maxsize",
+        "%%time\nx = 1",
         "%timeit torch.ones(3)",
-        "%time x = 1",
+        "torch.__version__",
+        "attend??",
+        "from torch.nn.functional import *",
+        "import gc\ngc.collect()",
+        "model = torch.nn.Linear(2, 2).eval\nmodel.weight = None",
+        "x = torch.ones(2)\nx.requires_grad = True\nx.grad = None",
+        "grad, jacobian, cross_entropy, rms_norm = 1, 2, 3, 4",
+        "class RNN:\n    pass",
         "check('other', other)",
-        "from attnlib.check import check, NotYet\ntry:\n    pass\nexcept NotYet as e:\n    pass",
+        "print('globals, eval and ctypes')  # gc.get_objects()",
+        '"""as ctypes does"""',
         "torch.manual_seed(0)\ntorch.set_printoptions(precision=3)",
-        "print('globals, eval and os')",
-        "x = 1  # eval",
+        "x = {}\nx['a'] = torch.ones(2)\ny = torch.ones(1) == 1",
         "def evaluate(local):\n    return local",
         "this is no python",
         "",
     ],
 )
 def test_honest_code_is_left_alone(cell: str) -> None:
-    assert find(cell) == ({}, ())
+    found = find(cell)
+    assert found.doors == ()
+    assert [told for told in found.hints if not told.endswith("uses eval")] == []
+
+
+CHAIN = [f"a{i} = a{i + 1} if 0 else 0" for i in range(3_000)]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        CHAIN,
+        ["\n".join(CHAIN)],
+        ["(" * 100_000],
+        ["x = " + "[" * 50_000 + "]" * 50_000],
+        ["\n".join(["!ls", "x = !ls", "%time x"] * 10_000)],
+        ["'" * 200_000],
+        ["a" * 350_000],
+        ["x" + ".a" * 150_000 + " = 1"],
+        [" " * 300_000],
+        ["\n" * 300_000 + "check"],
+        ["from " + " " * 300_000 + "x"],
+        ["\\\n" * 150_000],
+        ["\x00\udcff" * 1_000, "\r\n" * 100_000],
+        ["x" * 10_000_000],
+    ],
+)
+def test_no_submission_stalls_it(cells: list[str]) -> None:
+    start = time.process_time()
+    scan(cells)
+    assert time.process_time() - start < 8
+
+
+def test_twice_the_cells_take_about_twice_the_time() -> None:
+    def seconds(count: int) -> float:
+        start = time.process_time()
+        scan(CHAIN[:count])
+        return time.process_time() - start
+
+    few, many = min(seconds(750) for _ in range(3)), min(seconds(3_000) for _ in range(3))
+    assert many < 12 * few  # four times the cells; cubic would be 64 times
+
+
+def test_what_is_too_long_is_told() -> None:
+    found = scan(["x = 1", "y" * (scanning.LONGEST + 1), "import ctypes"])
+    assert found == Findings(("cell 2 is too long to be looked at",), ("cell 3 uses ctypes",))
 
 
 @pytest.mark.parametrize("name", solutions())
-def test_no_false_alarm_on_the_solutions(name: str) -> None:
+def test_nothing_is_said_of_the_solutions(name: str) -> None:
     notebook: Any = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", as_version=4)
-    found = scan(name, code_cells(notebook))
-    assert found.forbidden == {}
-    assert found.evasions == ()
+    assert scan(code_cells(notebook)) == Findings()
 
 
 @pytest.mark.parametrize("name", banks())
-def test_no_false_alarm_on_the_right_answers(name: str) -> None:
+def test_no_right_answer_waits_for_a_person(name: str) -> None:
     for task, sources in bank(name).right.items():
         for source in sources:
-            found = scan(name, [SET_UP, source])
-            assert found.evasions == (), f"{task}: {source}"
-            assert found.forbidden == {}, f"{task}: {source}"
+            assert scan([SET_UP, source]).doors == (), f"{task}: {source}"
 
 
 def test_only_code_is_looked_at() -> None:
     cells = [nbformat.v4.new_markdown_cell("eval"), nbformat.v4.new_code_cell("x = 1")]
     assert code_cells(nbformat.v4.new_notebook(cells=cells)) == ["x = 1"]
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("def f(x):\n    from scipy import stats\n    return stats", "scipy"),
+        ("import scipy.stats as s\ndef f(x):\n    return s.kendalltau(x, x)", "scipy.stats"),
+        ("from scipy.stats import kendalltau\ndef f(x):\n    return kendalltau(x, x)", "scipy"),
+        ("def f(x):\n    def g():\n        import sklearn\n    return g()", "sklearn"),
+        ("from attnlib.attention import attention as f", "attnlib.attention.attention"),
+        ("import os, pandas, re\ndef f(x):\n    return pandas, os, re, np, math", None),
+    ],
+)
+def test_at_home_a_student_is_told_what_is_not_there_in_grading(
+    source: str, name: str | None
+) -> None:
+    told = refused(run(source)["f"], ())
+    assert told is None if name is None else told is not None and told.startswith(name)
+
+
+def test_home_and_grading_agree_on_what_is_there() -> None:
+    from attnlib.check.means import THERE
+    from grading import packages
+
+    assert not THERE & set(packages.absent())
+    visible = {path.name for path in packages.visible()}
+    assert {"torch", "numpy", "matplotlib", "pandas", "tqdm", "IPython", "ipywidgets"} <= visible
+    assert not visible & {
+        "scipy",
+        "sklearn",
+        "transformers",
+        "tiktoken",
+        "nbgrader",
+        "pyseccomp.py",
+    }

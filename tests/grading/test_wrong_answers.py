@@ -1,18 +1,21 @@
 """The graders are graded: every wrong answer of the bank is rejected, every right one paid."""
 
 import random
+from collections.abc import Callable
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from bank import ROOT, answered, bank, banks, scanned, solutions, solved, write_hidden
+from bank import ROOT, Bank, answered, bank, banks, room, solutions, solved, write_hidden
 from cells import run
 
 from attnlib import check as checking
 from attnlib.check.comparison import difference
 from attnlib.check.protocol import to_json
 from grading.judge import Verdict, case, copied, draw, verdict
+from grading.scan import Findings, scan
 from grading.task import Task
 from grading.tasks import EXERCISES, exercise
 
@@ -24,17 +27,20 @@ FEWEST_WRONG, FEWEST_RIGHT = 5, 2
 Outputs = dict[str, list[dict[str, Any]]]
 
 
-def shown(name: str, sources: dict[str, str], seed: str, folder: Path, monkeypatch: Any) -> Outputs:
+def shown(
+    name: str, sources: dict[str, str], seed: str, folder: Path, where: Executor | None = None
+) -> Outputs:
     """The outputs of the check cells of a submission with these answers."""
-    monkeypatch.setenv("ATTNLIB_HIDDEN", str(write_hidden(name, seed, folder)))
-    return {task: answered(task, source, monkeypatch) for task, source in sources.items()}
+    path = write_hidden(name, seed, folder)
+    if where is None:
+        return {task: answered(task, source, path) for task, source in sources.items()}
+    found = {task: where.submit(answered, task, source, path) for task, source in sources.items()}
+    return {task: future.result() for task, future in found.items()}
 
 
-def report(name: str, sources: dict[str, str], outputs: Outputs, seed: str) -> dict[str, Verdict]:
-    """The report of a whole exercise, scan included, as the class runner makes it."""
-    verdicts = {task: verdict(name, task, outputs[task], seed) for task in exercise(name)}
-    forbidden = scanned(name, sources).forbidden
-    return verdicts | {task: Verdict(False, reason) for task, reason in forbidden.items()}
+def report(name: str, outputs: Outputs, seed: str) -> dict[str, Verdict]:
+    """The verdicts on a whole exercise."""
+    return {task: verdict(name, task, outputs[task], seed) for task in exercise(name)}
 
 
 def told_wrong(reports: list[dict[str, Verdict]], task: str, fragment: str) -> str:
@@ -51,20 +57,29 @@ def told_wrong(reports: list[dict[str, Verdict]], task: str, fragment: str) -> s
 
 
 @pytest.mark.parametrize("name", banks())
-def test_the_bank(
-    name: str, tmp_path: Path, monkeypatch: Any, record_property: Any, capsys: Any
-) -> None:
+def test_the_bank(name: str, tmp_path: Path, record_property: Any, capsys: Any) -> None:
     answers, solution = bank(name), solved(name)
-    right = {seed: shown(name, solution, seed, tmp_path, monkeypatch) for seed in SEEDS}
+    with room(name) as where:
+        right = {seed: shown(name, solution, seed, tmp_path, where) for seed in SEEDS}
 
-    def reports(task: str, source: str) -> list[dict[str, Verdict]]:
-        """The reports of a submission with this answer, the others being right."""
-        found = []
-        for seed in SEEDS:
-            own = shown(name, {task: source}, seed, tmp_path, monkeypatch)
-            found.append(report(name, solution | {task: source}, right[seed] | own, seed))
-        return found
+        def reports(task: str, source: str) -> list[dict[str, Verdict]]:
+            """The reports of a submission with this answer, the others being right."""
+            own = [shown(name, {task: source}, seed, tmp_path, where) for seed in SEEDS]
+            return [
+                report(name, right[seed] | one, seed) for seed, one in zip(SEEDS, own, strict=True)
+            ]
 
+        bad, tally = judged(answers, reports)
+    record_property("bank", tally)
+    with capsys.disabled():
+        print(f"\n{name}: {in_words(tally)}", flush=True)
+    assert not bad, "\n\n".join(bad)
+
+
+def judged(
+    answers: Bank, reports: Callable[[str, str], list[dict[str, Verdict]]]
+) -> tuple[list[str], list[int]]:
+    """What is wrong with the verdicts on a bank, and its tally."""
     bad: list[str] = []
     tally = [0, 0, 0, 0]
     for task, source, fragment in ((t, *one) for t, ones in answers.wrong.items() for one in ones):
@@ -72,16 +87,13 @@ def test_the_bank(
         tally[0], tally[1] = tally[0] + 1, tally[1] + (not problem)
         bad += [f"{task}, a wrong answer: {problem}\n{source}"] if problem else []
     for task, source in ((t, one) for t, ones in answers.right.items() for one in ones):
-        refused = [
+        problems: list[Any] = [
             (t, v.reason) for one in reports(task, source) for t, v in one.items() if v.reason
         ]
-        problems = refused + list(scanned(name, {task: source}).evasions)
+        problems += scan([source]).doors
         tally[2], tally[3] = tally[2] + 1, tally[3] + (not problems)
         bad += [f"{task}, a right answer: {problems}\n{source}"] if problems else []
-    record_property("bank", tally)
-    with capsys.disabled():
-        print(f"\n{name}: {in_words(tally)}", flush=True)
-    assert not bad, "\n\n".join(bad)
+    return bad, tally
 
 
 def in_words(tally: list[int]) -> str:
@@ -92,7 +104,7 @@ def in_words(tally: list[int]) -> str:
 
 @pytest.mark.parametrize("name", banks())
 def test_the_visible_check_agrees_with_grading(name: str, monkeypatch: Any) -> None:
-    """It passes every right answer, and none that the scan will refuse."""
+    """It passes every right answer, and none that uses what is taken away in grading."""
     monkeypatch.chdir(ROOT / "exercises" / name)
     monkeypatch.delenv("ATTNLIB_HIDDEN", raising=False)
     monkeypatch.setattr(checking, "note", lambda *told: None)
@@ -100,8 +112,8 @@ def test_the_visible_check_agrees_with_grading(name: str, monkeypatch: Any) -> N
     for task in solution:
         for source in (solution[task], *answers.right[task]):
             checking.check(task, run(source)[task])
-        for source, _ in answers.wrong[task]:
-            if task in scanned(name, {task: source}).forbidden:
+        for source, fragment in answers.wrong[task]:
+            if "would be the answer" in fragment:
                 with pytest.raises(checking.NotYet):
                     checking.check(task, run(source)[task])
 
@@ -123,14 +135,11 @@ def test_every_exercise_has_a_bank_and_a_solution() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", EXERCISES)
-def test_the_solution_gets_full_marks(
-    name: str, seed: str, tmp_path: Path, monkeypatch: Any
-) -> None:
-    outputs = shown(name, solved(name), seed, tmp_path, monkeypatch)
-    found = report(name, solved(name), outputs, seed)
+def test_the_solution_gets_full_marks(name: str, seed: str, tmp_path: Path) -> None:
+    found = report(name, shown(name, solved(name), seed, tmp_path), seed)
     assert {task: one.reason for task, one in found.items() if not one.right} == {}
     assert list(found) == list(exercise(name))
-    assert scanned(name, solved(name)).evasions == ()
+    assert scan(list(solved(name).values())) == Findings()
 
 
 @pytest.mark.parametrize(("name", "task"), TASKS)

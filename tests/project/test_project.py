@@ -27,7 +27,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent.parent
 LIBRARY = ROOT / "attnlib"
 CHECKPOINTS = LIBRARY / "checkpoints"
-CLAIMS = {*range(1, 27), *range(29, 40), 42, 48, 58, *range(60, 65), 85, 86}  # of chapters 00 to 08
+CLAIMS = {*range(1, 59), *range(60, 72), 85, 86}  # of chapters 00 to 10, and 12
 CONDA_NAMES = {"torch": "pytorch-cpu"}
 COME_ALONG = {  # imported by attnlib, and required by the package that is named
     "huggingface-hub": "tokenizers",
@@ -45,7 +45,7 @@ def project() -> dict[str, Any]:
 def requirements() -> dict[str, str]:
     """Name and bounds of everything in pyproject.toml that is installed, extras included."""
     table = project()["project"]
-    extras = (table["optional-dependencies"][name] for name in ("lab", "test"))
+    extras = (table["optional-dependencies"][name] for name in ("lab", "book", "test"))
     lines = [*table["dependencies"], *chain(*extras)]
     return {canonicalize_name(r.name): str(r.specifier) for r in map(Requirement, lines)}
 

@@ -221,7 +221,18 @@ needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 def test_make_lists_its_targets_when_asked_for_nothing() -> None:
     done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for target in ("lab", "test", "quick", "chapters", "bench", "mutants", "pages", "clean"):
+    for target in (
+        "lab",
+        "test",
+        "quick",
+        "chapters",
+        "bench",
+        "mutants",
+        "book",
+        "slides",
+        "pdf",
+        "clean",
+    ):
         assert f"make {target} " in done.stdout
 
 
@@ -235,6 +246,7 @@ def test_make_lists_its_targets_when_asked_for_nothing() -> None:
         (["chapters", "NAMES=01_ngram 02_rnn"], "execute 01_ngram 02_rnn"),
         (["bench", "load"], "run.py load"),
         (["mutants", "ROOM=attnlib/tokenizers"], "mutants.py attnlib/tokenizers"),
+        (["slides"], "-m book slides"),
         (["lab", "TORCH_INDEX=file:///wheels in a folder"], "-m jupyterlab"),
     ],
 )

@@ -13,7 +13,17 @@ import pytest
 from course_files import course_files
 
 ROOT = Path(__file__).parent.parent.parent
-FOLDERS = ("attnlib", "chapters", "docs", "exercises", "grading", "solutions", "tests", "tools")
+FOLDERS = (
+    "attnlib",
+    "book",
+    "chapters",
+    "docs",
+    "exercises",
+    "grading",
+    "solutions",
+    "tests",
+    "tools",
+)
 # What things were called before. These are nowhere, in code or in text;
 OLD_WORDS = (
     r"telling_words|is_telling|read_off|_draw_back|first_state|unroll|read_all|read_embeddings",

@@ -101,5 +101,5 @@ def test_a_stored_chapter_was_executed_on_one_thread(
     unset.setenv("OMP_NUM_THREADS", "2")
     cell = nbformat.v4.new_code_cell("import os\nprint(os.environ['OMP_NUM_THREADS'])")
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "sample.ipynb")
-    notebook, _ = chapter_tools.executed(tmp_path / "sample.ipynb")
+    notebook, *_ = chapter_tools.executed(tmp_path / "sample.ipynb")
     assert notebook.cells[0].outputs[0]["text"] == "1\n"

@@ -96,10 +96,10 @@ def test_the_tasks_train_with_their_own_losses(few_reviews, tmp_path, monkeypatc
 def test_guided_networks_are_trained_for_every_row_and_seed(few_reviews, tmp_path, monkeypatch):
     """And they use the weights that they are given, in training and in the test."""
     few, folder = few_reviews
-    for source, (base, seeds, count) in classification.GUIDED.items():
-        run(base, folder)
-        run(base + "-decoy", folder)
-        monkeypatch.setitem(classification.GUIDED, source, (base, min(seeds, 2), count))
+    for source, (base, _, count, others) in classification.GUIDED.items():
+        for end in ("", "-decoy", *(f"-{n}" for n in others)):
+            run(base + end, folder)
+        monkeypatch.setitem(classification.GUIDED, source, (base, 2, count, others))
     used = []
     real = classification.training.accuracy
 
@@ -116,10 +116,16 @@ def test_guided_networks_are_trained_for_every_row_and_seed(few_reviews, tmp_pat
     for source, rows in card["accuracy"].items():
         assert rows.keys() == shipped["accuracy"][source].keys()
         assert {len(values) for values in rows.values()} == {2}
-    assert [kind for kind, _ in used[:8]] == ["given"] * 6 + ["additive"] * 2
+    assert [kind for kind, _ in used[:18]] == ["given"] * 16 + ["additive"] * 2
     data = examples(few["rotten_tomatoes"].test, vocabulary("rotten_tomatoes"))
-    found = training.classify_all(classifier("rt-lstm").model, data).attention
-    torch.testing.assert_close(used[2][1], found)
+    given = dict(zip(card["accuracy"]["rotten_tomatoes"], used[1:18:2], strict=True))
+    for row, end in (("BiLSTM", ""), ("BiLSTM 4", "-4"), ("decoy", "-decoy")):
+        found = training.classify_all(classifier("rt-lstm" + end).model, data).attention
+        torch.testing.assert_close(given[row][1], found)
+    own, mixed = given["BiLSTM"][1], given["shuffled"][1]
+    torch.testing.assert_close(mixed.sort(1).values, own.sort(1).values)
+    assert (mixed != own).any(1).float().mean() > 0.5
+    assert (mixed[~data.mask] == 0).all()
 
 
 def test_a_decoy_without_its_base_says_so(few_reviews, tmp_path):

@@ -14,7 +14,7 @@ from attnlib.data import REVIEW_SPLITS, reviews
 from attnlib.models.histogram import accuracy as share_of_places
 from attnlib.models.histogram import count_loss, map_facts
 from attnlib.pretrained import classifier
-from attnlib.recipes import circuits, classification, histogram, language
+from attnlib.recipes import circuits, classification, histogram, language, translation
 from attnlib.recipes.__main__ import RECIPES
 from attnlib.recipes.classification import CLASSIFIERS
 from attnlib.training import classification as training
@@ -47,7 +47,7 @@ def settings_of(name, monkeypatch):
         bound.apply_defaults()
         raise FirstFit(bound.arguments)
 
-    for module in (circuits, language, histogram, training):
+    for module in (circuits, language, histogram, training, translation):
         monkeypatch.setattr(module, "fit", fit)
     count = pretrained.card(name)["data"].get("texts", 0)
     rows = Examples(torch.zeros(count, 1), torch.ones(count, 1) > 0, torch.zeros(count))
@@ -62,12 +62,11 @@ def settings_of(name, monkeypatch):
     return stopped.value.args[0]
 
 
-WITHOUT_FIT = {"reviews-bpe", "recall", "syntax", "guided"}
-# further seeds and controls of chapter 09, whose recipes stand and whose training takes hours
-NOT_STORED = circuits.RUNS.keys() - {"attention-2"}
+RESULTS = {f"translator-{what}" for what in ("lengths", "heads", "gates", "pruned")}
+WITHOUT_FIT = {"reviews-bpe", "recall", "syntax", "guided", "key-width"} | RESULTS
 
 
-@pytest.mark.parametrize("name", sorted({*RECIPES} - WITHOUT_FIT - NOT_STORED))
+@pytest.mark.parametrize("name", sorted({*RECIPES} - WITHOUT_FIT))
 def test_a_card_tells_the_settings_of_its_recipe(name, monkeypatch):
     card, run = pretrained.card(name), settings_of(name, monkeypatch)
     names = ("lr", "warmup", "schedule", "clip", "weight_decay")
@@ -84,9 +83,14 @@ def test_every_card_tells_how_to_make_it_again(name):
 
 
 def test_every_recipe_has_its_checkpoint():
-    assert sorted({*RECIPES} - NOT_STORED) == pretrained.names()
+    assert sorted(RECIPES) == pretrained.names()
     assert (
-        TRAINED.keys() | CLASSIFIERS.keys() | circuits.RUNS.keys() | {*HISTOGRAMS} | WITHOUT_FIT
+        TRAINED.keys()
+        | CLASSIFIERS.keys()
+        | circuits.RUNS.keys()
+        | {*HISTOGRAMS}
+        | WITHOUT_FIT
+        | translation.TRANSLATORS.keys()
         == RECIPES.keys()
     )
 

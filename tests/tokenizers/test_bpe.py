@@ -408,7 +408,18 @@ def test_words_begin_at_spaces_punctuation_contractions_and_special_tokens():
     assert bpe.word_ids([]) == ()
 
 
+def test_a_special_token_is_a_word_of_its_own_between_white_space():
+    bpe = BPE((), (END,))
+    assert bpe.word_ids([32, 256, 10, 97]) == (0, 1, 2, 3)  # " <|endoftext|>\\na"
+    assert bpe.word_ids([97, 32, 32, 256, 10, 10, 256]) == (0, 1, 1, 2, 3, 3, 4)
+
+
 # -- saving -----------------------------------------------------------------------------------
+
+
+def test_the_shipped_file_is_written_again_byte_for_byte(tmp_path):
+    shipped().save(tmp_path / "again.bpe")
+    assert (tmp_path / "again.bpe").read_bytes() == (CHECKPOINTS / "reviews-bpe.bpe").read_bytes()
 
 
 def same(first: BPE, second: BPE) -> bool:
@@ -527,7 +538,7 @@ def test_ids_may_be_tensors_or_arrays():
         (((0, 256),), "from 0 to 255"),
         (((-1, 0),), "from 0 to 255"),
         (((0, 1), (257, 0)), "merge 1 makes token 257"),
-        (((0, 1), (0, 1)), "comes twice"),
+        (((2, 3), (0, 1), (0, 1)), r"\(0, 1\) comes twice"),
     ],
 )
 def test_impossible_merges_are_refused(merges: Any, message: str):

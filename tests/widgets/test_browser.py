@@ -17,7 +17,6 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 import nbformat
 import pytest
@@ -29,7 +28,6 @@ from attnlib.widgets import AttentionView, Frames, explore
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
 CHAPTER = ROOT / "chapters" / "04_self_attention.ipynb"
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 TOKENS = ["[CLS]", "un", "##do", "<script>window.ran=1</script>", "-->", " it", "\n", "[SEP]"]
 WORDS = [0, 1, 1, 2, 3, 4, 5, 6]
 PIXELS = "canvas => canvas.toDataURL()"
@@ -48,49 +46,6 @@ weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)
 view = AttentionView(weights, [f"w{i}" for i in range(200)], title="two hundred")
 view
 """
-
-
-def missing(what: str) -> None:
-    """Skip with a reason at home; on the test machine of the project a missing browser fails."""
-    if os.environ.get("ATTNLIB_BROWSER") == "required":
-        pytest.fail(f"{what} is missing, and ATTNLIB_BROWSER=required does not allow to skip")
-    pytest.skip(f"{what} is missing: the browser tests need Chromium and Playwright for Python")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        missing("chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("playwright")
-    with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=path, args=FLAGS)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """A page that reaches nothing but 127.0.0.1; `page.asked` lists what else was asked for."""
-    context = browser.new_context(viewport={"width": 1200, "height": 1000}, accept_downloads=True)
-    opened = context.new_page()
-    opened.asked, opened.errors = [], []
-
-    def guard(route: Any) -> None:
-        address = urlparse(route.request.url)
-        if address.scheme in ("http", "https", "ws", "wss") and address.hostname != "127.0.0.1":
-            opened.asked.append(route.request.url)
-            route.abort()
-        else:
-            route.continue_()
-
-    context.route("**/*", guard)
-    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
-    yield opened
-    context.close()
 
 
 def example() -> AttentionView:
@@ -385,24 +340,6 @@ def test_frames_page(page: Any, tmp_path: Path) -> None:
         page.locator("input[type=range]").nth(slider).press("ArrowRight")
         assert page.locator(".attn-text").inner_text() == text
     assert page.errors == []
-
-
-# ---------------------------------------------------------------- a notebook exported by nbconvert
-@pytest.mark.claim(48)
-def test_exported_chapter_04_is_live_without_kernel_or_network(page: Any, tmp_path: Path) -> None:
-    export = (
-        "import sys; from pathlib import Path; from chapter_tools import pages;"
-        "sys.exit(pages([Path(sys.argv[1])], Path(sys.argv[2])))"
-    )
-    command = [sys.executable, "-c", export, str(CHAPTER), str(tmp_path)]
-    subprocess.run(command, cwd=ROOT / "tools", env=environment(tmp_path), check=True, timeout=180)
-    page.goto((tmp_path / f"{CHAPTER.stem}.html").as_uri())
-    view = page.locator(".attn", has=page.locator(".attn-stage")).filter(has_text="layer").last
-    view.scroll_into_view_if_needed()
-    view.locator(".attn-read q").first.wait_for()
-    check_sliders_move_pixels(view)
-    assert page.locator("math").count() > 20
-    assert page.asked == []
 
 
 # ---------------------------------------------------------------- JupyterLab

@@ -112,6 +112,14 @@ def add_k(counts, k):
         (
             """
 def witten_bell(counts, shorter):
+    total = counts.sum(-1, keepdim=True)
+    return torch.where(total > 0, (counts / total + shorter) / 2, shorter)
+""",
+            "half of your answer is the share in the counts",
+        ),
+        (
+            """
+def witten_bell(counts, shorter):
     kinds, total = (counts > 0).sum(-1, keepdim=True), counts.sum(-1, keepdim=True)
     return (counts + kinds * shorter) / (total + kinds).clamp_min(1)
 """,
@@ -253,6 +261,14 @@ def witten_bell(counts, shorter):
     "bits_per_byte": [
         (
             """
+import math
+def bits_per_byte(log_p, text):
+    return float(-math.log2(log_p.exp().prod()) / len(text.encode()))
+""",
+            "math domain error",
+        ),
+        (
+            """
 def bits_per_byte(log_p, text):
     return -log_p.log2().sum().item() / len(text.encode())
 """,
@@ -379,9 +395,40 @@ def bits_per_byte(log_p, text):
         (
             """
 def windows(e, before, n):
+    B, T, d = e.shape
+    longer = torch.cat([before.expand(B, n - 2, -1), e], 1)
+    copies = [longer[:, n - 2 - b : n - 2 - b + T] for b in range(n - 1)]
+    return torch.stack(copies, 1).reshape(B, T, -1)
+""",
+            "stacked the copies before the positions",
+        ),
+        (
+            """
+def windows(e, before, n):
+    B, T, d = e.shape
+    longer = torch.cat([before.expand(B, n - 2, -1), e], 1)
+    return torch.stack([longer[:, n - 2 - b : n - 2 - b + T] for b in range(n - 1)], -1).flatten(2)
+""",
+            "the vectors lie interleaved",
+        ),
+        (
+            """
+def windows(e, before, n):
+    out = []
+    for b in range(n - 1):
+        r = e.roll(b, 1).clone()
+        if b: r[:, 0] = before
+        out.append(r)
+    return torch.cat(out, -1)
+""",
+            "only one position holds `before`",
+        ),
+        (
+            """
+def windows(e, before, n):
     return torch.cat([e.roll(back, dims=1) for back in range(n - 1)], -1)
 """,
-            "runs round in a circle",
+            "torch.roll brings the end of the text",
         ),
         (
             """
@@ -488,6 +535,23 @@ def windows(e, before, n):
         ),
     ],
     "next_token_loss": [
+        (
+            """
+def next_token_loss(logits, ids):
+    lp = logits.log_softmax(-1)[:, :-1]
+    return -lp.gather(-1, ids[:, :-1, None]).mean().item()
+""",
+            "you leave out the last row",
+        ),
+        (
+            """
+def next_token_loss(logits, ids):
+    lp = logits[:, :-1].log_softmax(-1)
+    T = ids.shape[1]
+    return -lp[:, torch.arange(T-1), ids[:, 1:]].mean().item()
+""",
+            "the index of the text is missing",
+        ),
         (
             """
 def next_token_loss(logits, ids):

@@ -9,6 +9,38 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             """
 def elman_states(x, h0, W_x, W_h, b):
+    h, s = h0, []
+    for t in range(x.shape[1]):
+        h = torch.tanh(x[:, t] @ W_x + h @ W_h + b); s.append(h)
+    return torch.stack(s, -1)
+""",
+            "your axes are (b, d_hidden, t)",
+        ),
+        (
+            """
+def elman_states(x, h0, W_x, W_h, b):
+    h, states = h0, []
+    for t in range(x.shape[1]):
+        h = torch.tanh(x[:, t] @ W_x + h @ W_h) + b
+        states.append(h)
+    return torch.stack(states, 1)
+""",
+            "you add b after the tanh",
+        ),
+        (
+            """
+def elman_states(x, h0, W_x, W_h, b):
+    h, states = h0, []
+    for t in range(x.shape[1]):
+        h = x[:, t] @ W_x + torch.tanh(h @ W_h + b)
+        states.append(h)
+    return torch.stack(states, 1)
+""",
+            "your tanh is around a part of the sum",
+        ),
+        (
+            """
+def elman_states(x, h0, W_x, W_h, b):
     axis = 1 if x.shape[0] != x.shape[1] else 0
     h, states = h0, []
     for x_t in x.unbind(axis):
@@ -378,6 +410,15 @@ def gru_step(x, h, W, U, b, c):
         ),
     ],
     "clipped": [
+        (
+            """
+def clipped(gradients, limit):
+    total = sum((g**2).sum() for g in gradients)
+    f = limit / total**.5 if total > limit else 1.0
+    return [g * f for g in gradients]
+""",
+            "you compare the square of the length with the limit",
+        ),
         (
             """
 def clipped(gradients, limit):

@@ -99,6 +99,24 @@ def additive_scores(s, h, W, U, v):
         (
             """
 def two_readings(d, n):
+    q = torch.zeros(d); q[0] = 1
+    keys = torch.zeros(n, d); keys[0, 0] = 1.6
+    return q, keys
+""",
+            "the two sides differ by",
+        ),
+        (
+            """
+def two_readings(d, n):
+    q = torch.ones(d)
+    keys = torch.zeros(n, d); keys[0] = 1
+    return q, keys
+""",
+            "so far apart that both sides",
+        ),
+        (
+            """
+def two_readings(d, n):
     q, keys = torch.eye(d)[0], torch.zeros(n, d)
     keys[0, 0] = 1.0
     return q, keys
@@ -175,6 +193,13 @@ def two_readings(d, n):
         ),
     ],
     "source_weights": [
+        (
+            """
+def source_weights(scores, real):
+    return scores.masked_fill(~real, -1e9).softmax(-1) * real
+""",
+            "you write zeros on the padding afterwards",
+        ),
         (
             """
 def source_weights(scores, real):
@@ -329,6 +354,14 @@ def source_weights(scores, real):
         (
             """
 def read_map(weights, fed, sources):
+    out = fed[1:] + ["</s>"]
+    return [(o, sources[int(weights[out.index(o)].argmax())]) for o in out]
+""",
+            "you find the row of a token by looking the token up",
+        ),
+        (
+            """
+def read_map(weights, fed, sources):
     looks = dict(zip(fed[1:] + ["</s>"], weights.argmax(1).tolist()))
     return [(token, sources[j]) for token, j in looks.items()]
 """,
@@ -423,6 +456,21 @@ def read_map(weights, fed, sources):
         ),
     ],
     "words_looked_at": [
+        (
+            """
+def words_looked_at(weights):
+    w = torch.where(weights > 0.01, weights, 1.0)
+    return (-(weights * w.log()).sum(-1)).exp()
+""",
+            "weights below 0.01 are as good as 0",
+        ),
+        (
+            """
+def words_looked_at(weights):
+    return (-(weights * weights.clamp(min=1e-3).log()).sum(-1)).exp()
+""",
+            "you put a smallest weight (clamp)",
+        ),
         (
             """
 def words_looked_at(weights):

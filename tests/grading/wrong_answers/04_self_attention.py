@@ -9,6 +9,15 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             """
 def attend(q, k, v):
+    scores = k @ q.mT / q.shape[-1] ** 0.5
+    weights = scores.softmax(-1).mT
+    return weights @ v, weights
+""",
+            "and nothing is turned after it",
+        ),
+        (
+            """
+def attend(q, k, v):
     scores = q @ k.mT / q.shape[-1] ** 0.5
     weights = scores.softmax(dim=2 if scores.ndim > 2 else 1)
     return weights @ v, weights
@@ -166,10 +175,46 @@ def attend(q, k, v):
         (
             """
 def causal_weights(scores):
+    T = scores.shape[-1]
+    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
+    return scores.masked_fill(hidden, -1e9).softmax(-1).tril()
+""",
+            "you write zeros on the future afterwards",
+        ),
+        (
+            """
+def causal_weights(scores):
+    T = scores.shape[-1]
+    mask = torch.tril(torch.ones(T, T))
+    return scores.masked_fill(mask == 1, -torch.inf).softmax(-1).nan_to_num(0)
+""",
+            "you hide what may be seen, t ≤ s, and the last row is 0",
+        ),
+        (
+            """
+def causal_weights(scores):
+    T = scores.shape[-1]
+    mask = torch.ones(T, T, dtype=torch.bool).tril()
+    return scores.masked_fill(mask, -torch.inf).softmax(-1)
+""",
+            "you hide what may be seen, t ≤ s, and the last row is left with nothing",
+        ),
+        (
+            """
+def causal_weights(scores):
+    T = scores.shape[-1]
+    M = torch.ones(T, T).triu(1) * -torch.inf
+    return (scores + M).softmax(-1)
+""",
+            "you build the mask by a product",
+        ),
+        (
+            """
+def causal_weights(scores):
     s, t = torch.arange(scores.shape[-1])[:, None], torch.arange(scores.shape[-1])
     return scores.masked_fill(s <= t, -torch.inf).softmax(-1).nan_to_num(0.0)
 """,
-            "replace the nan of the first row by 0",
+            "the first row is 0: its token looks at nothing",
         ),
         (
             """
@@ -323,6 +368,13 @@ def causal_weights(scores):
         (
             """
 def merged_weights(x, W_QK, d_k):
+    return (x @ W_QK.T @ x.mT).softmax(-1)
+""",
+            "your scores have the essay's transpose",
+        ),
+        (
+            """
+def merged_weights(x, W_QK, d_k):
     return (x @ W_QK.T @ x.mT / d_k**0.5).softmax(-1).mT
 """,
             "nothing is turned after it",
@@ -332,7 +384,7 @@ def merged_weights(x, W_QK, d_k):
 def merged_weights(x, W_QK, d_k):
     return x @ W_QK.T @ x.mT
 """,
-            "as the blog prints it",
+            "as the essay prints it",
         ),
         (
             """
@@ -346,7 +398,7 @@ def merged_weights(x, W_QK, d_k):
 def merged_weights(x, W_QK, d_k):
     return torch.softmax(x @ W_QK.T @ x.mT, dim=-1)
 """,
-            "blog's transpose, and are not divided",
+            "essay's transpose, and are not divided",
         ),
         (
             """

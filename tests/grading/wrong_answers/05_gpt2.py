@@ -5,6 +5,27 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             """
 def root_mean_square_norm(x, gamma, eps=1e-5):
+    return gamma * x / (x.mean(-1, keepdim=True).square() + eps).sqrt()
+""",
+            "you square the mean",
+        ),
+        (
+            """
+def root_mean_square_norm(x, gamma, eps=1e-5):
+    return gamma * x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+""",
+            "your ε is always 10⁻⁵",
+        ),
+        (
+            """
+def root_mean_square_norm(x, gamma, eps=1e-5):
+    return gamma * x / (x.std(-1, keepdim=True) + eps)
+""",
+            "you divide by the standard deviation (x.std)",
+        ),
+        (
+            """
+def root_mean_square_norm(x, gamma, eps=1e-5):
     x = x - x.mean(-1, keepdim=True)
     return gamma * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
 """,
@@ -126,6 +147,39 @@ def root_mean_square_norm(x, gamma, eps):
         (
             """
 def next_token_loss(logits, ids):
+    B, T, D = logits.shape
+    lp = logits.log_softmax(-1)
+    return -lp[:, torch.arange(T-1), ids[:, 1:]].mean()
+""",
+            "the index of the text is missing",
+        ),
+        (
+            """
+def next_token_loss(logits, ids):
+    lp = logits.log_softmax(-1)
+    return -lp.gather(-1, ids.roll(-1, 1)[..., None]).mean()
+""",
+            "roll brings the first token to the end",
+        ),
+        (
+            """
+def next_token_loss(logits, ids):
+    p = logits[:, :-1].softmax(-1).clamp(min=1e-9)
+    return -p.log().gather(-1, ids[:, 1:, None]).mean()
+""",
+            "by a sum or by clamp",
+        ),
+        (
+            """
+def next_token_loss(logits, ids):
+    lp = logits[:, :-1].log_softmax(-1)
+    return -lp.gather(-1, ids[:, :-1, None]).mean()
+""",
+            "you leave out the last row",
+        ),
+        (
+            """
+def next_token_loss(logits, ids):
     p = logits[:, :-1].softmax(-1)
     right = torch.zeros_like(p).scatter(-1, ids[:, 1:, None], 1.0)
     each = -(right * p.log() + (1 - right) * (1 - p).log())
@@ -139,7 +193,7 @@ def next_token_loss(logits, ids):
     p = logits[:, :-1].softmax(-1).gather(-1, ids[:, 1:, None])
     return -(p + 1e-9).log().mean()
 """,
-            "you add 1e-09 before the logarithm",
+            "you keep the probability above 1e-09",
         ),
         (
             """
@@ -279,6 +333,24 @@ def next_token_loss(logits, tokens):
         (
             """
 def min_p(p, share):
+    bar = p.amax(-1, keepdim=True) / (1 + share)
+    kept = torch.where(p >= bar, p, 0)
+    return kept / kept.sum(-1, keepdim=True)
+""",
+            "differ",
+        ),
+        (
+            """
+def min_p(p, share):
+    bar = p.amax(-1, keepdim=True)
+    kept = torch.where(p >= bar, p, 0)
+    return kept / kept.sum(-1, keepdim=True)
+""",
+            "`share` is missing",
+        ),
+        (
+            """
+def min_p(p, share):
     kept = torch.where(p > share * p.amax(-1, keepdim=True), p, 0)
     return kept / kept.sum(-1, keepdim=True)
 """,
@@ -382,6 +454,61 @@ def min_p(p, cut):
         ),
     ],
     "rotary_scores": [
+        (
+            """
+def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
+    def turn(z):
+        n, d = z.shape
+        omega = base ** (-2 * torch.arange(d // 2, dtype=z.dtype) / d)
+        a = torch.arange(n, dtype=z.dtype)[:, None] * omega
+        c, s = a.cos().repeat(1, 2), a.sin().repeat(1, 2)
+        r = torch.stack([-z[:, 1::2], z[:, 0::2]], -1).flatten(1)
+        return z * c + r * s
+    return turn(x @ W_Q) @ turn(y @ W_K).T
+""",
+            "your angles stand in blocks",
+        ),
+        (
+            """
+def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
+    def turn(z):
+        n, d = z.shape
+        omega = base ** (-2 * torch.arange(d // 2, dtype=z.dtype) / d)
+        a = torch.arange(n, dtype=z.dtype)[:, None] * omega
+        z = z.clone()
+        z[:, 0::2] = z[:, 0::2] * a.cos() - z[:, 1::2] * a.sin()
+        z[:, 1::2] = z[:, 0::2] * a.sin() + z[:, 1::2] * a.cos()
+        return z
+    return turn(x @ W_Q) @ turn(y @ W_K).T
+""",
+            "you overwrite the first of each pair",
+        ),
+        (
+            """
+def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
+    def R(k, d):
+        turns = [torch.tensor(k * base ** (-2 * i / d), dtype=x.dtype) for i in range(d // 2)]
+        pairs = [torch.stack([a.cos(), a.sin(), -a.sin(), a.cos()]).view(2, 2) for a in turns]
+        return torch.block_diag(*pairs)
+    q, k = x @ W_Q, y @ W_K
+    q, k = (torch.stack([R(t, len(r)) @ r for t, r in enumerate(z)]) for z in (q, k))
+    return q @ k.T
+""",
+            "you turn the other way, by −tω",
+        ),
+        (
+            """
+def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
+    def turn(z):
+        n, d = z.shape
+        omega = base ** (-2 * torch.arange(d // 2, dtype=z.dtype) / d)
+        a = -torch.arange(n, dtype=z.dtype)[:, None] * omega
+        f, s = z[:, 0::2], z[:, 1::2]
+        return torch.stack([f * a.cos() - s * a.sin(), f * a.sin() + s * a.cos()], -1).flatten(1)
+    return turn(x @ W_Q) @ turn(y @ W_K).T
+""",
+            "you turn the other way, by −tω",
+        ),
         (
             """
 def turn(z, base):
@@ -529,6 +656,19 @@ def rotary_scores(x, y, W_Q, W_K, base=1000.0):
         ),
     ],
     "beam_trap": [
+        (
+            """
+def beam_trap(D, first):
+    if first == 0: b, c = 1, 2
+    else: b, c = 0, 1
+    start = torch.zeros(D); table = torch.zeros(D, D); table[:, c] = 1
+    start[first], start[b], start[c] = .4, .35, .25
+    table[first] = 0; table[first, c], table[first, first], table[first, b] = .34, .33, .33
+    table[b] = 0; table[b, first] = table[b, b] = .5
+    return start, table
+""",
+            "start must sum to 1",
+        ),
         (
             """
 def beam_trap(D, first):

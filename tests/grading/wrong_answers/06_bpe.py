@@ -35,6 +35,17 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             """
 def encode_word(word, merges):
+    ms = set(map(tuple, merges)); out, i = [], 0
+    while i < len(word):
+        if (word[i:i+1], word[i+1:i+2]) in ms: out.append(word[i:i+2]); i += 2
+        else: out.append(word[i]); i += 1
+    return out
+""",
+            "you walk over the letters once",
+        ),
+        (
+            """
+def encode_word(word, merges):
     known = {left + right for left, right in merges}
     tokens = []
     while word:
@@ -239,6 +250,16 @@ def encode_word(word, merges):
         (
             """
 def cut_differently(merges):
+    for i, (a, b) in enumerate(merges):
+        for c, d in merges[i+1:]:
+            if d == a: return c + a + b
+    return "".join(merges[0])
+""",
+            "is cut alike in both ways",
+        ),
+        (
+            """
+def cut_differently(merges):
     return "abc"
 """,
             "the same answer whatever it is given",
@@ -317,6 +338,54 @@ def cut_differently(merges):
         ),
     ],
     "best_pair": [
+        (
+            """
+from collections import Counter
+from itertools import pairwise
+def best_pair(words, age):
+    c = Counter()
+    for toks, n in words:
+        for p in pairwise(toks): c[p] += n
+    return sorted(c, key=lambda p: (c[p], -age[p[0]], age[p[1]]), reverse=True)[0]
+""",
+            "you take the *youngest* right one",
+        ),
+        (
+            """
+from collections import Counter
+from itertools import pairwise
+def best_pair(words, age):
+    c = Counter()
+    for toks, n in words:
+        for p in pairwise(toks): c[p] += n
+    return max(c, key=lambda p: (c[p], -age[p[0]], age[p[1]]))
+""",
+            "you take the *youngest* right one",
+        ),
+        (
+            """
+from collections import Counter
+from itertools import pairwise
+def best_pair(words, age):
+    c = Counter()
+    for toks, n in words:
+        for p in pairwise(toks): c[p] += n
+    return min(c, key=lambda p: (-c[p], -age[p[0]], age[p[1]]))
+""",
+            "you take the *youngest* left token",
+        ),
+        (
+            """
+from collections import Counter
+from itertools import pairwise
+def best_pair(words, age):
+    c = Counter()
+    for toks, n in words:
+        for p in pairwise(toks): c[p] += n
+    return min(c, key=lambda p: (-c[p], max(age[p[0]], age[p[1]])))
+""",
+            "you go by the younger token of a pair",
+        ),
         (
             """
 from collections import Counter
@@ -472,6 +541,28 @@ def best_pair(words, age):
     ],
     "decode": [
         (
+            """
+def decode(ids, merges):
+    v = [bytes([i]) for i in range(256)]
+    for a, b in merges: v.append(v[a] + v[b])
+    return b"".join(v[i] for i in ids).decode("ascii", errors="replace")
+""",
+            "you decode as ascii",
+        ),
+        (
+            """
+def decode(ids, merges):
+    out = []
+    for i in ids:
+        if i < 256: out.append(i)
+        else:
+            for j in merges[i-256]:
+                out += [j] if j < 256 else list(merges[j-256])
+    return bytes(out).decode("utf-8", errors="replace")
+""",
+            "raised valueerror",
+        ),
+        (
             BYTES
             + """
 def decode(ids, merges):
@@ -585,6 +676,14 @@ def decode(numbers, merges):
         ),
     ],
     "bits_per_byte": [
+        (
+            """
+import math
+def bits_per_byte(perplexity, tokens, text):
+    return math.log2(perplexity ** tokens) / len(text.encode())
+""",
+            "overflowerror",
+        ),
         (
             """
 import math

@@ -98,6 +98,57 @@ def saliencies(G):
         (
             """
 def kendall_tau(x, y):
+    a, b = torch.sign(x[:, None] - x), torch.sign(y[:, None] - y)
+    n = len(x) * (len(x) - 1)
+    nx, ny = (a == 0).sum(), (b == 0).sum()
+    return ((a * b).sum() / ((n - nx) * (n - ny)).float().sqrt()).item()
+""",
+            "the diagonal of your table",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    def s(v):
+        d = v[:, None] - v
+        return torch.where(d.abs() < 1e-8, 0, d.sign())
+    a, b = s(x), s(y)
+    return ((a * b).sum() / (a.abs().sum() * b.abs().sum()).sqrt()).item()
+""",
+            "you take scores for tied that are merely close",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    a, b = torch.sign(x[:, None] - x), torch.sign(y[:, None] - y)
+    return ((a * b).sum() / (a.abs().sum() * b.abs().sum())).item()
+""",
+            "in your tables every pair counts twice",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    r = lambda v: v.argsort().argsort()
+    x, y = r(x), r(y)
+    a, b = torch.sign(x[:, None] - x), torch.sign(y[:, None] - y)
+    return ((a * b).sum() / (a.abs().sum() * b.abs().sum()).float().sqrt()).item()
+""",
+            "tied words get an order all the same",
+        ),
+        (
+            """
+def kendall_tau(x, y):
+    C = D = 0
+    for i in range(len(x)):
+        for j in range(i):
+            if (x[i] >= x[j]) == (y[i] >= y[j]): C += 1
+            else: D += 1
+    return (C - D) / (C + D)
+""",
+            "tied words get an order all the same",
+        ),
+        (
+            """
+def kendall_tau(x, y):
     C = D = n = 0
     for i in range(len(x)):
         for j in range(i):
@@ -268,10 +319,36 @@ def kendall_tau(x, y):
     a, b = signs(x), signs(y)
     return ((a * b).sum() / ((a != 0).sum() * (b != 0).sum()).sqrt()).item()
 """,
-            "the answer is",
+            "you take scores for tied that are merely close",
         ),
     ],
     "jensen_shannon": [
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    ok = (p > 0) & (q > 0)
+    return torch.where(ok, p * (p / m).log() + q * (q / m).log(), 0).sum(-1) / 2
+""",
+            "where *either* weight is 0 you drop both terms",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    return torch.where(p > 0, p * (p / m).log(), 0).sum(-1) / 2
+""",
+            "one of the two halves is missing",
+        ),
+        (
+            """
+def jensen_shannon(p, q):
+    m = (p + q) / 2
+    one, other = (((x + 1e-12) / (m + 1e-12)).log() for x in (p, q))
+    return (p * one + q * other).sum(-1) / 2
+""",
+            "got nan",
+        ),
         (
             """
 def jensen_shannon(p, q):
@@ -397,6 +474,18 @@ def jensen_shannon(p, q):
         (
             """
 def other_attention(votes, alpha, far):
+    y = (alpha * votes).sum()
+    lo = torch.where(votes < y, alpha, torch.inf).argmin()
+    hi = torch.where(votes > y, alpha, torch.inf).argmin()
+    lam = (votes[hi] - y) / (votes[hi] - votes[lo])
+    w = torch.zeros_like(alpha); w[lo] = lam; w[hi] = 1 - lam
+    return w
+""",
+            "the distance is 0.600",
+        ),
+        (
+            """
+def other_attention(votes, alpha, far):
     return alpha.clone()
 """,
             "choose words that have little of alpha",
@@ -481,6 +570,24 @@ def other_attention(votes, alpha, far):
         ),
     ],
     "rollout": [
+        (
+            """
+def rollout(A):
+    out = torch.eye(A.shape[-1], dtype=A.dtype)
+    for a in A.mean(1): out = (0.5 * a + 0.5) @ out
+    return out
+""",
+            "you add ½ to every entry",
+        ),
+        (
+            """
+def rollout(A):
+    out = torch.eye(A.shape[-1], dtype=A.dtype)
+    for a in A.mean(0): out = (a + torch.eye(len(a), dtype=A.dtype)) / 2 @ out
+    return out
+""",
+            "you average over the layers (axis 0)",
+        ),
         (
             """
 def rollout(A):
@@ -613,7 +720,7 @@ def rollout(A):
         out = (layer + unit) / 2 @ out
     return out
 """,
-            "differ",
+            "you average over the layers (axis 0)",
         ),
         (
             """

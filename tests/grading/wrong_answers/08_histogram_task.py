@@ -182,6 +182,36 @@ def count_share(T, D, c):
         (
             """
 def count_by_places(ids, a, D):
+    T = ids.shape[1]; b = (1 - a) / (T - 1)
+    m = torch.full((T, T), b).fill_diagonal_(a)
+    amounts = m @ torch.nn.functional.one_hot(ids, D).float()
+    return ((amounts - (a - b)).relu() / b).round().sum(-1).long()
+""",
+            "you round each unit, and then add",
+        ),
+        (
+            """
+def count_by_places(ids, a, D):
+    T = ids.shape[1]; b = (1 - a) / (T - 1)
+    m = torch.full((T, T), b).fill_diagonal_(a)
+    amounts = m @ torch.nn.functional.one_hot(ids, D).float()
+    return ((amounts - b).relu().sum(-1) / b).round().long()
+""",
+            "your threshold is b",
+        ),
+        (
+            """
+def count_by_places(ids, a, D):
+    T = ids.shape[1]; b = (1 - a) / (T - 1)
+    m = torch.full((T, T), b).fill_diagonal_(a)
+    amounts = m @ torch.nn.functional.one_hot(ids, D).float()
+    return ((amounts.sum(-1) - (a - b)).relu() / b).round().long()
+""",
+            "you take the threshold off once",
+        ),
+        (
+            """
+def count_by_places(ids, a, D):
     T = ids.shape[1]
     b = (1 - a) / (T - 1)
     fixed = torch.full((T, T), b).fill_diagonal_(a)
@@ -514,6 +544,41 @@ def semantic_map(ids, beta):
         (
             """
 def asymmetry(x, W_Q, W_K):
+    S = (x @ W_K) @ (x @ W_K).mT
+    n = lambda a: a.square().sum((-2, -1)).sqrt()
+    return n(S - S.mT) / n(S)
+""",
+            "your number is 0 whatever the matrices are",
+        ),
+        (
+            """
+def asymmetry(x, W_Q, W_K):
+    S = (x @ W_Q) @ (x @ W_K).mT
+    n = lambda a: a.square().sum((-2, -1)).sqrt()
+    return n(S - S) / n(S)
+""",
+            "your number is 0 whatever the matrices are",
+        ),
+        (
+            """
+def asymmetry(x, W_Q, W_K):
+    S = (x @ W_Q) @ (x @ W_K).mT
+    n = lambda a: a.sum((-2, -1)).square().sqrt()
+    return n(S - S.mT) / n(S)
+""",
+            "your number is 0 whatever the matrices are",
+        ),
+        (
+            """
+def asymmetry(x, W_Q, W_K):
+    S = (x @ W_Q) @ (x @ W_K).mT
+    return (S - S.mT).mean((-2, -1)).abs() / S.abs().mean((-2, -1))
+""",
+            "your number is 0 whatever the matrices are",
+        ),
+        (
+            """
+def asymmetry(x, W_Q, W_K):
     A = ((x @ W_Q) @ (x @ W_K).mT).softmax(-1)
     return (A - A.mT).square().sum((-2, -1)).sqrt() / A.square().sum((-2, -1)).sqrt()
 """,
@@ -581,7 +646,7 @@ def asymmetry(x, W_Q, W_K):
     S = (x @ W_Q) @ (x @ W_Q).mT
     return (S - S.mT).square().sum((-2, -1)).sqrt() / S.square().sum((-2, -1)).sqrt()
 """,
-            "symmetric by construction",
+            "your number is 0 whatever the matrices are",
         ),
         (
             """

@@ -1,0 +1,233 @@
+"""Heads taken out of the translators: ranked, gated, pruned and trained again.
+
+Three results without weights, each over the three translators:
+- translator-heads: six ways to rank the heads, and what is left when they go one after another,
+  without any further training;
+- translator-gates: the gates that training with a penalty λ on open gates leaves open;
+- translator-pruned: models with as many heads as the gates left, chosen in other ways and given
+  the same training, and models trained from scratch with the heads that the gates left.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.explain.relevance import halves_rule, held_fixed, relevance, z_rule
+from attnlib.models.gates import Gated, attention_layers, p_open, scaled, with_gates
+from attnlib.models.seq2seq import translation_loss
+from attnlib.pretrained.checkpoints import card, load
+from attnlib.recipes.translation import (
+    SHORT,
+    STEPS,
+    TRANSLATORS,
+    Rows,
+    build,
+    learn,
+    numbers,
+    result,
+    rows_of,
+    vocabularies,
+)
+from attnlib.tokenizers.words import PAD
+
+LAMBDAS, PRUNED = (0.01, 0.03, 0.1, 0.2, 0.4), 0.2  # PRUNED: compared with other choices
+CHOICES = ("relevance, z-rule", "one by one", "magnitude", "random 0", "random 1")
+RANKED, JUDGED = 60, 150  # numbers to rank heads with, and to judge what is left
+TUNED, SHUFFLES = 600, 5  # steps with gates, or after pruning; random orders
+
+
+def measuring_rows() -> tuple[Rows, Rows]:
+    """Two sets of numbers that were never trained on: to rank heads with, and to judge with."""
+    chosen = numbers(RANKED + JUDGED, 1, SHORT, tested=True)
+    words = vocabularies()
+    return rows_of(words, chosen[:RANKED]), rows_of(words, chosen[RANKED:])
+
+
+@torch.no_grad()
+def quality(model: Any, rows: Rows, gates: Tensor | None = None) -> tuple[float, float]:
+    """Nats per token, and the share of translations right to the last word.
+
+    A greedy translation is the right one exactly if, after every right beginning, the next right
+    word is the most probable; so one pass over the right translations tells.
+    """
+    source, target = rows
+    gates = torch.ones(_shape(model)) if gates is None else gates
+    logits = torch.func.functional_call(
+        model.eval(), scaled(model, gates), (source, target[:, :-1])
+    )
+    wanted = target[:, 1:]
+    real = wanted != PAD
+    loss = nn.functional.cross_entropy(logits[real], wanted[real]).item()
+    right = ((logits.argmax(-1) == wanted) | ~real).all(1)
+    return round(loss, 6), round(right.double().mean().item(), 4)
+
+
+def rankings(model: Any, rows: Rows) -> dict[str, Tensor]:
+    """Importance of each head (A, H), measured in five ways."""
+    names = attention_layers(model)
+    found = {
+        f"relevance, {name}": relevance(model, *rows, rule).heads.abs().mean(0)
+        for name, rule in (("z-rule", z_rule), ("halves", halves_rule))
+    }
+    found["gradient × output"] = gate_gradients(model, rows).abs().mean(0)
+    whole = quality(model, rows)[0]
+    alone = [quality(model, rows, gates)[0] - whole for gates in _each_closed(_shape(model))]
+    found["ablation"] = torch.tensor(alone).reshape(_shape(model))
+    found["magnitude"] = torch.stack(
+        [model.get_submodule(n).W_VO.flatten(1).norm(dim=1) for n in names]
+    )
+    return {how: scores.detach() for how, scores in found.items()}
+
+
+def gate_gradients(model: Any, rows: Rows) -> Tensor:
+    """∂ score / ∂ gate of each head, sentence by sentence: (N, A, H).
+
+    The score is that of `relevance`. A gate multiplies what its head writes, so this is output ×
+    gradient, summed (Michel, Levy and Neubig 2019).
+    """
+
+    def score(gates: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        pair = source[None], target[None, :-1]
+        logits: Tensor = torch.func.functional_call(model, scaled(model, gates), pair)[0]
+        right = logits.gather(-1, target[1:, None])[:, 0] - logits.mean(-1)
+        return (right * (target[1:] != PAD)).sum()
+
+    gradients = []
+    for source, target in zip(*rows, strict=True):
+        gates = torch.ones(_shape(model), requires_grad=True)
+        gradients.append(torch.autograd.grad(score(gates, source, target), gates)[0])
+    return torch.stack(gradients)
+
+
+def gradients_held_fixed(model: Any, rows: Rows) -> dict[str, Tensor]:
+    """Output × gradient with one thing held fixed that the z-rule holds fixed, too: (A, H)."""
+    weights, norms = held_fixed(model, norms=False), held_fixed(model, weights=False)
+    found = {"weights held fixed": weights, "norms held fixed": norms}
+    return {how: gate_gradients(m, rows).abs().mean(0) for how, m in found.items()}
+
+
+def one_by_one(model: Any, rows: Rows) -> list[int]:
+    """Heads in the order in which they can be spared: each time the one whose loss is least."""
+    gates = torch.ones(_shape(model))
+    order: list[int] = []
+    while len(order) < gates.numel():
+        losses = {}
+        for head in range(gates.numel()):
+            if head not in order:
+                losses[head] = quality(model, rows, _closed(gates, [*order, head]))[0]
+        order.append(min(losses, key=lambda head: losses[head]))
+    return order
+
+
+def orders(model: Any, rows: Rows, scores: dict[str, Tensor]) -> dict[str, list[int]]:
+    """Orders in which heads go, least important first, by every ranking; random ones at the end."""
+    found = {name: s.flatten().argsort().tolist() for name, s in scores.items()}
+    found["one by one"] = one_by_one(model, rows)
+    for seed in range(SHUFFLES):
+        generator = torch.Generator().manual_seed(seed)
+        found[f"random {seed}"] = torch.randperm(
+            scores["ablation"].numel(), generator=generator
+        ).tolist()
+    return found
+
+
+def rank(name: str, steps: int | None, folder: Path) -> Path:
+    """Rank the heads of the three translators, and take them out; `steps` changes nothing."""
+    ranked, judged = measuring_rows()
+    found = []
+    for translator in TRANSLATORS:
+        model: Any = load(translator)
+        scores = rankings(model, ranked)
+        going = orders(model, ranked, scores)
+        ones = torch.ones(_shape(model))
+        whole = quality(model, judged)
+        damage = [quality(model, judged, g)[0] - whole[0] for g in _each_closed(ones.shape)]
+        curves = {
+            how: [quality(model, judged, _closed(ones, order[:n])) for n in range(len(order) + 1)]
+            for how, order in going.items()
+        }
+        scores |= gradients_held_fixed(model, ranked)
+        facts = {"scores": {how: s.tolist() for how, s in scores.items()}, "orders": going}
+        damages = torch.tensor(damage).reshape(ones.shape).tolist()
+        found.append(facts | {"damage": damages, "curves": curves})
+    return result(name, folder, {"layers": attention_layers(model), "models": found})
+
+
+def gate(name: str, steps: int | None, folder: Path) -> Path:
+    """Train the three translators on with gates, for every λ."""
+    steps = TUNED if steps is None else steps
+    runs = [gated(model, strength, steps) for model in TRANSLATORS for strength in LAMBDAS]
+    return result(name, folder, {"steps": steps, "lambdas": LAMBDAS, "runs": runs})
+
+
+def gated(translator: str, strength: float, steps: int) -> dict[str, Any]:
+    """One translator trained on with gates: what is open, and how good it still is."""
+    model = Gated(load(translator))
+    learn(model, 10 + TRANSLATORS[translator], steps, penalised(strength))
+    left = model.gates.detach()
+    loss, share = quality(model.pruned(), measuring_rows()[1])
+    facts = {"model": translator, "lambda": strength, "heads": int((left > 0).sum())}
+    gates = {"gates": _rounded(left), "p_open": _rounded(p_open(model.log_a.detach()))}
+    return facts | gates | {"loss": loss, "exact": share}
+
+
+def penalised(strength: float) -> Callable[[Any, Rows], Tensor]:
+    """The loss of a gated model: the usual one plus λ times the expected number of open gates."""
+
+    def loss(model: Any, batch: Rows) -> Tensor:
+        return translation_loss(model, batch) + strength * p_open(model.log_a).sum()
+
+    return loss
+
+
+def prune(name: str, steps: int | None, folder: Path) -> Path:
+    """Choose as many heads as the gates in other ways, and train every choice as long."""
+    steps = TUNED if steps is None else steps
+    runs = [run for run in card("translator-gates")["runs"] if run["lambda"] == PRUNED]
+    return result(name, folder, {"steps": steps, "runs": [pruned(run, steps) for run in runs]})
+
+
+def pruned(run: dict[str, Any], steps: int) -> dict[str, Any]:
+    """Loss and share of exact translations of every choice, beside one run with gates."""
+    place, left = TRANSLATORS[run["model"]], (torch.tensor(run["gates"]) > 0).float()
+    choices = {"heads of the gates": left}
+    for how in CHOICES:
+        order = card("translator-heads")["models"][place]["orders"][how]
+        choices[how] = _closed(torch.ones_like(left), order[: left.numel() - run["heads"]])
+    judged, found = measuring_rows()[1], {}
+    for how, kept in choices.items():
+        model = with_gates(load(run["model"]), kept)
+        learn(model, 10 + place, steps)
+        found[how] = quality(model, judged)
+    fresh = with_gates(build("rotary", 20 + place), left)
+    learn(fresh, 20 + place, STEPS + steps)
+    facts = {"model": run["model"], "lambda": run["lambda"], "heads": run["heads"]}
+    return facts | {"found": found | {"from scratch": quality(fresh, judged)}}
+
+
+def _shape(model: nn.Module) -> tuple[int, int]:
+    """Layers of attention, and heads in each."""
+    names = attention_layers(model)
+    return len(names), len(model.get_parameter(f"{names[0]}.W_O"))
+
+
+def _closed(gates: Tensor, heads: list[int]) -> Tensor:
+    """Gates with those of some heads at 0, heads numbered row by row."""
+    return (
+        gates.flatten()
+        .index_fill(0, torch.tensor(heads, dtype=torch.int64), 0)
+        .reshape(gates.shape)
+    )
+
+
+def _each_closed(shape: tuple[int, ...]) -> list[Tensor]:
+    """Gates that close one head, for every head."""
+    ones = torch.ones(shape)
+    return [_closed(ones, [head]) for head in range(ones.numel())]
+
+
+def _rounded(values: Tensor) -> list[list[float]]:
+    return [[round(v, 4) for v in row] for row in values.tolist()]

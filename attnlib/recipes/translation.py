@@ -1,0 +1,156 @@
+"""Translators of numbers, English to German and French, and what is left of them without heads.
+
+All models read the same pairs: numbers below 10⁹ with some digits zero and at most nine English
+words. A number that leaves 5 when divided by 11 is never trained on; neither is a longer one. The
+first word of the source, "de" or "fr", says which language to write.
+"""
+
+import json
+import random
+from collections import defaultdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.data import spell
+from attnlib.models import Translator
+from attnlib.models.seq2seq import greedy, translation_loss
+from attnlib.pretrained.checkpoints import card
+from attnlib.recipes.cards import command, finished, write
+from attnlib.tokenizers.words import Vocabulary
+from attnlib.training.loop import History, fit, shuffled
+
+LANGUAGES = ("de", "fr")
+SHORT, LONG = range(1, 10), range(10, 15)  # English words of the numbers trained on, and beyond
+DRAWN, TESTED, BATCH, STEPS, SEEDS = 20_000, 600, 32, 1_500, (0, 1, 2)
+RATE: dict[str, Any] = {"lr": 2e-3, "warmup": 100}
+SETTINGS: dict[str, Any] = {
+    "d_model": 64,
+    "heads": 4,
+    "layers": 2,
+    "d_ff": 128,
+    "activation": "relu",
+    "positions": "rotary",
+}
+TRANSLATORS = {"translator": 0, "translator-2": 1, "translator-3": 2}  # name → seed
+
+
+Rows = tuple[Tensor, Tensor]
+
+
+class Words(NamedTuple):
+    """The words that are read, and those that are written."""
+
+    source: Vocabulary
+    target: Vocabulary
+
+
+def numbers(count: int, seed: int, lengths: range = SHORT, tested: bool = False) -> list[int]:
+    """Different numbers below 10⁹ of so many English words, for the training or for the test.
+
+    How many of the nine digits are zero varies from number to number.
+    """
+    rng = random.Random(seed)
+    found: dict[int, None] = {}
+    while len(found) < count:
+        fill = rng.random()
+        digits = (rng.randrange(1, 10) if rng.random() < fill else 0 for _ in range(9))
+        number = sum(digit * 10**place for place, digit in enumerate(digits))
+        if (number % 11 == 5) == tested and len(spell(number)) in lengths:
+            found[number] = None
+    return list(found)
+
+
+def sentences(chosen: list[int]) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Sources and targets, word by word, of every number in both languages."""
+    pairs = [(language, number) for number in chosen for language in LANGUAGES]
+    sources = [(language, *spell(number)) for language, number in pairs]
+    return sources, [spell(number, language) for language, number in pairs]
+
+
+def rows_of(words: Words, chosen: list[int]) -> Rows:
+    """Ids of numbers in both languages: sources (N, S) and targets (N, T + 1)."""
+    sources, targets = sentences(chosen)
+    return words.source.batch(sources), words.target.batch(targets, start=True)
+
+
+@lru_cache(maxsize=1)
+def training() -> tuple[Words, Rows]:
+    """The vocabularies, and the pairs to train on."""
+    chosen = numbers(DRAWN, seed=0)
+    words = Words(*(Vocabulary.alphabetical(side) for side in sentences(chosen)))
+    return words, rows_of(words, chosen)
+
+
+def vocabularies(name: str = "translator") -> Words:
+    """The vocabularies of a trained translator, from its card."""
+    known = card(name)["vocabularies"]
+    return Words(Vocabulary(tuple(known["source"])), Vocabulary(tuple(known["target"])))
+
+
+def exact(model: Any, words: Words, chosen: list[int]) -> dict[int, float]:
+    """Share of translations right to the last word, by the number of English words."""
+    sources, targets = sentences(chosen)
+    written, _ = greedy(model.eval(), words.source.batch(sources), 25)
+    hits = defaultdict(list)
+    for row, source, target in zip(written, sources, targets, strict=True):
+        hits[len(source) - 1].append(words.target.decode(row) == target)
+    return {n: round(sum(right) / len(right), 4) for n, right in sorted(hits.items())}
+
+
+def by_length(model: Any, words: Words) -> dict[int, float]:
+    """`exact` of numbers that were never trained on, short ones and long ones."""
+    tests = [numbers(TESTED, 1, lengths, tested=True) for lengths in (SHORT, LONG)]
+    return exact(model, words, tests[0]) | exact(model, words, tests[1])
+
+
+def learn(model: nn.Module, seed: int, steps: int, loss: Any = translation_loss) -> History:
+    """Train a model on the pairs, in place."""
+    batch = shuffled(training()[1], BATCH, seed)
+    return finished(fit(model, batch, loss, steps=steps, seed=seed, **RATE))
+
+
+def build(positions: str, seed: int) -> Translator:
+    """A new translator with positions of this kind."""
+    torch.manual_seed(seed)
+    source, target = (len(side) for side in training()[0])
+    return Translator(source, target, **SETTINGS | {"positions": positions})
+
+
+def train(name: str, steps: int | None, folder: Path) -> None:
+    """One of the translators."""
+    words, rows = training()
+    model = build("rotary", TRANSLATORS[name])
+    history = learn(model, TRANSLATORS[name], STEPS if steps is None else steps)
+    about = {
+        "config": {"source_size": len(words.source), "target_size": len(words.target), **SETTINGS},
+        "data": {"source": "num2words", "numbers": DRAWN, "words": max(SHORT)},
+        "vocabularies": {"source": words.source.words, "target": words.target.words},
+        "seed": TRANSLATORS[name],
+        "tokens": history.steps * BATCH * rows[1].shape[1],
+        "exact": by_length(model, words),
+    }
+    write(name, model, history, folder, about)
+
+
+def compare(name: str, steps: int | None, folder: Path) -> Path:
+    """The same translators with absolute positions, by length."""
+    steps = STEPS if steps is None else steps
+    found: list[dict[int, float]] = []
+    for seed in SEEDS:
+        model = build("sinusoidal", seed)
+        learn(model, seed, steps)
+        found.append(by_length(model, training()[0]))
+    return result(name, folder, {"steps": steps, "seeds": SEEDS, "exact": {"sinusoidal": found}})
+
+
+def result(name: str, folder: Path, facts: dict[str, Any]) -> Path:
+    """Write the card of a result without weights."""
+    about = {"name": name, "kind": "Result", "command": command(name), **facts}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,13 @@
+"""How the course becomes pages, slides and PDF; it has no text of its own.
+
+`python -m book` writes `build/book`, `build/slides` or `build/pdf` from the stored chapters, the
+exercises, the documents and the docstrings. Nothing is executed, but chapters whose views are not
+kept (see tools/chapter_tools.py).
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+sys.path.append(str(ROOT / "tools"))  # the chapters' tools are scripts, and no package

@@ -1,0 +1,163 @@
+"""The static site: Sphinx's sources in build/book/source, and the pages that it makes of them.
+
+The sources lie as the course's own files do, so that a link from one to the other leads to a page.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import nbformat
+from chapter_rules import chapter_paths
+from nbformat import NotebookNode
+
+from attnlib.widgets.page import script
+from book import BUILD, ROOT
+from book.notebooks import Assets, Views, with_assets
+
+HERE = Path(__file__).parent
+WIDGETS = ROOT / "attnlib" / "widgets"
+DOCUMENTS = ("docs/teaching.md", "docs/architecture.md", "CONTRIBUTING.md")
+TOCTREE = "\n```{{toctree}}\n:hidden:\n:caption: {}\n\n{}\n```\n"
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
+
+
+def live_script() -> bytes:
+    """All the JavaScript that views need, as one plain script."""
+    return f"(() => {{\n{script()}{(HERE / 'static' / 'live.js').read_text()}}})();\n".encode()
+
+
+def shared_files(assets: Assets) -> None:
+    """The script and the styles of views."""
+    assets.write("live.js", live_script())
+    for path in (
+        WIDGETS / "widgets.css",
+        *(HERE / "static" / n for n in ("book.css", "print.css")),
+    ):
+        assets.write(path.name, path.read_bytes())
+
+
+def tagged(notebook: NotebookNode) -> NotebookNode:
+    """The notebook, its folded cells marked as myst-nb wants it."""
+    for cell in notebook.cells:
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            cell.metadata["tags"] = ["hide-input"]
+        if cell.cell_type == "markdown":
+            cell.source = with_citations(cell.source)
+    return notebook
+
+
+def with_citations(text: str) -> str:
+    """Text, the keys that end its references linked with the bibliography."""
+    key = re.compile(r"^([-*] .+(?:\n +.+)*?)`([\w-]+)`(\.?\s*)$", re.M)
+    head, heading, references = text.partition("## References\n")
+    return head + heading + key.sub(r"\1{cite:p}`\2`\3", references)
+
+
+def with_links(text: str, place: Path, pages: set[Path]) -> str:
+    """Text without links to files that are no page: their words stay."""
+
+    def kept(found: re.Match[str]) -> str:
+        target = (ROOT / place.parent / found[2]).resolve()
+        return found[0] if target in pages else found[1]
+
+    return LINK.sub(kept, text)
+
+
+def rooms() -> Iterator[tuple[str, list[str]]]:
+    """The parts of the library, each with its modules."""
+    library = ROOT / "attnlib"
+    for path in sorted(library.iterdir()):
+        if path.suffix == ".py" and not path.name.startswith("_"):
+            yield f"attnlib.{path.stem}", []
+        elif (path / "__init__.py").exists():
+            inside = sorted(p.stem for p in path.glob("*.py") if not p.name.startswith("_"))
+            yield f"attnlib.{path.name}", [f"attnlib.{path.name}.{name}" for name in inside]
+
+
+def reference(name: str, modules: Sequence[str]) -> str:
+    """The page of one part of the library, in reStructuredText."""
+    parts = [f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n"]
+    if not modules:
+        parts.append("   :members:\n")
+    for module in modules:
+        parts.append(f"\n{module}\n{'-' * len(module)}\n\n.. automodule:: {module}\n   :members:\n")
+    return "".join(parts)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a source unless it says the same already: then Sphinx leaves its page alone."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def pages_of_the_site() -> Iterator[tuple[str, Path]]:
+    """The course's own files that become pages, each under the name that it has in the sources."""
+    yield "index.md", ROOT / "README.md"
+    exercises = sorted((ROOT / "exercises").glob("*/*.ipynb"))
+    for path in (*chapter_paths(), *exercises, *(ROOT / name for name in DOCUMENTS)):
+        yield path.relative_to(ROOT).as_posix(), path
+
+
+def notebook_source(path: Path, views: Views | None, assets: Assets, pages: set[Path]) -> str:
+    """A chapter or an exercise as Sphinx reads it."""
+    place = path.relative_to(ROOT)
+    address = "/".join([".."] * (len(place.parts) - 1) + ["_static"])
+    notebook = tagged(with_assets(path, views, assets, address))
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = with_links(cell.source, place, pages)
+    return nbformat.writes(notebook)
+
+
+def contents(names: Sequence[str], library: Sequence[str]) -> str:
+    """The hidden lists that the first page ends with: the site's contents."""
+    plain = [name.rpartition(".")[0] for name in names]
+    parts = {
+        "Chapters": [name for name in plain if name.startswith("chapters/")],
+        "Exercises": [name for name in plain if name.startswith("exercises/")],
+        "The library": [f"api/{name}" for name in library],
+        "About": [*(name.removesuffix(".md") for name in DOCUMENTS), "bibliography"],
+    }
+    return "".join(TOCTREE.format(title, "\n".join(listed)) for title, listed in parts.items())
+
+
+def sources(target: Path, views: dict[str, Views | None]) -> None:
+    """Write the sources of the site into a folder; `views` are what is kept of each chapter's."""
+    named, library, assets = dict(pages_of_the_site()), dict(rooms()), Assets(target / "_static")
+    pages = set(named.values())
+    shared_files(assets)
+    for name, path in named.items():
+        if path.suffix == ".ipynb":
+            write(target / name, notebook_source(path, views.get(path.stem), assets, pages))
+            continue
+        text = with_links(path.read_text(encoding="utf-8"), path.relative_to(ROOT), pages)
+        text = text.replace("```mermaid", "```text")  # its drawing needs a large script
+        write(
+            target / name,
+            text + (contents(list(named), list(library)) if name == "index.md" else ""),
+        )
+    for name, modules in library.items():
+        write(target / "api" / f"{name}.rst", reference(name, modules))
+    write(target / "bibliography.md", "# References\n\n```{bibliography}\n:all:\n```\n")
+    for picture in (ROOT / "docs").iterdir():
+        if picture.suffix in {".png", ".gif", ".webp"}:
+            Assets(target / "docs").write(picture.name, picture.read_bytes())
+
+
+def book(views: dict[str, Views | None], target: Path = BUILD / "book") -> None:
+    """Write the site; what did not change since the last time stays as it is.
+
+    Raises:
+        RuntimeError: if Sphinx warns of anything.
+    """
+    sources(target / "source", views)
+    command = [sys.executable, "-m", "sphinx", "-q", "-j", "auto", "-b", "html", "-c", str(HERE)]
+    command += ["-D", f"html_static_path={target / 'source' / '_static'}"]
+    command += ["-d", str(target / "doctrees"), str(target / "source"), str(target / "html")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode or done.stderr.strip():
+        raise RuntimeError(f"Sphinx complains:\n{done.stderr[-4000:]}")

@@ -1,0 +1,78 @@
+"""Faults of the machine that grades: what they are, in a sentence, and files that survive them.
+
+A full disk, too little memory, a gradebook that is locked or broken, a sandbox that does not start:
+none of them says anything about a submission. So none may end in a verdict.
+"""
+
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from grading import tables
+from grading.sandbox import SandboxError
+
+MACHINES = (OSError, MemoryError, SandboxError, SQLAlchemyError)
+
+
+class MachineFault(RuntimeError):
+    """The machine cannot grade; nothing is said about the submission. The text says what to do."""
+
+
+def sentence(error: BaseException, home: Path) -> str:
+    """A fault of the machine in a sentence, with what to do about it."""
+    told = " ".join(str(error).split())[:300] or type(error).__name__
+    if isinstance(error, SQLAlchemyError):
+        told = f"the gradebook cannot be used ({str(getattr(error, 'orig', None) or told)[:200]})"
+        todo = "see that no other program holds it, or put back a copy of it"
+    elif isinstance(error, MemoryError):
+        told, todo = "there is not enough memory", "free some, or grade with fewer workers"
+    elif isinstance(error, SandboxError):
+        todo = "see whether the machine has memory, room on its disk, and a working bubblewrap"
+    else:
+        todo = f"see whether there is room on the disk, and that {home} can be written"
+    return f"{told}; {todo}"
+
+
+def patiently(work: Callable[[], Any], seconds: float) -> Any:
+    """Do some work with the gradebook; again, if somebody else had locked it."""
+    until = time.monotonic() + seconds
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nbgrader's own, about its way with SQLAlchemy
+        while True:
+            try:
+                return work()
+            except OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+
+def legible(data: Any) -> Any:
+    r"""JSON without what a terminal would obey and no file could hold, in all of its texts.
+
+    >>> legible({"reason": ["\x1b[2Jred"]})
+    {'reason': ['�[2Jred']}
+    """
+    if isinstance(data, str):
+        return tables.visible(data)
+    if isinstance(data, list):
+        return [legible(one) for one in data]
+    if isinstance(data, dict):
+        return {key: legible(value) for key, value in data.items()}
+    return data
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file in one piece: there is all of it or nothing, even if the disk is full."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

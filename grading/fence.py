@@ -1,0 +1,90 @@
+"""What a submission sees of the machine: bubblewrap's command line, built from what is here."""
+
+import os
+import shutil
+import site
+import sys
+from pathlib import Path
+
+from grading import packages
+from grading.watch import Limits
+
+COURSE = Path(__file__).resolve().parent.parent
+HOME = "/home/student"
+# what tells one run of the machine's other runs
+MACHINE = ("keys", "key-users", "locks", "loadavg", "timer_list", "diskstats", "vmstat")
+
+
+def bound() -> list[Path]:
+    """The folders that hold the Python environment, without those inside another one."""
+    found = {
+        Path(sys.prefix),
+        Path(sys.base_prefix),
+        Path(sys.executable).resolve().parents[1],
+        Path(os.__file__).parent,
+        *map(Path, site.getsitepackages()),
+    }
+    system = [Path(name) for name in ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32")]
+    folders = [*(path for path in system if path.exists()), *sorted(found, key=lambda p: p.parts)]
+    kept: list[Path] = []
+    for folder in folders:
+        if folder.exists() and not any(folder.is_relative_to(other) for other in kept):
+            kept.append(folder)
+    return kept
+
+
+def fence(limits: Limits, check: int | None) -> list[str]:
+    """The bubblewrap command line up to the program that it starts.
+
+    Args:
+        limits: the size of the folders in memory.
+        check: the file descriptor of attnlib's only other file; None for a try without attnlib.
+    """
+    # Root makes no user namespace here, but one for the unused user that it becomes (`inside`).
+    root = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    user = root if os.geteuid() == 0 else ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+    # bubblewrap makes the folders on the way to a bound one, but only root may enter those.
+    way = [
+        part
+        for folder in (*bound(), Path("/etc/x"))
+        for parent in reversed(folder.parents[:-1])
+        for part in ("--perms", "0755", "--dir", str(parent))
+    ]
+    binds = [part for folder in bound() for part in ("--ro-bind", str(folder), str(folder))]
+    size = ["--perms", "1777", "--size", str(limits.disk), "--tmpfs"]
+    secrets = [Path("/proc", name) for name in MACHINE]
+    masks = [
+        part for path in secrets if path.exists() for part in ("--ro-bind", "/dev/null", str(path))
+    ]
+    return [
+        shutil.which("bwrap") or "bwrap",
+        *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+        *("--unshare-cgroup-try", "--die-with-parent", "--new-session"),
+        *("--cap-drop", "ALL", *user, "--hostname", "localhost"),
+        *(*size, "/tmp"),  # first: the course itself may lie under /tmp
+        *(*way, *binds, *installed(check)),
+        *("--ro-bind-try", "/etc/alternatives", "/etc/alternatives"),
+        *("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"),
+        *("--proc", "/proc", *masks, "--dev", "/dev", *size, "/dev/shm", "--remount-ro", "/dev"),
+        *("--perms", "0755", "--dir", str(Path(HOME).parent), *size, HOME),
+        *("--remount-ro", "/", "--chdir", HOME, "--"),
+    ]
+
+
+def installed(check: int | None) -> list[str]:
+    """The folders of installed packages, with those alone that a submission may meet."""
+    found: list[str] = []
+    for number, folder in enumerate(map(Path, site.getsitepackages())):
+        if not folder.is_dir():
+            continue
+        found += ["--perms", "0755", "--tmpfs", str(folder)]
+        for path in packages.visible():
+            if path.parent == folder:
+                found += ["--ro-bind", str(path), str(path)]
+        if number == 0 and check is not None:
+            inner = str(folder / "attnlib")
+            found += ["--perms", "0755", "--dir", inner]
+            found += ["--perms", "0644", "--ro-bind-data", str(check), f"{inner}/__init__.py"]
+            found += ["--ro-bind", str(COURSE / "attnlib/check"), f"{inner}/check"]
+        found += ["--remount-ro", str(folder)]
+    return found

@@ -1,0 +1,207 @@
+"""The pages of the book in a browser, opened from the disk: alive, light, and open to everyone.
+
+axe-core looks at a few pages in a normal run; ATTNLIB_AXE=all sends it to every page, light and
+dark, wide and narrow, and takes about half an hour.
+"""
+
+import gzip
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import axe_playwright_python
+import pytest
+from chapter_rules import ROOT, chapter_paths
+
+from book.pages import pages_of_the_site, rooms
+
+pytestmark = pytest.mark.browser
+AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
+PIXELS = "canvas => canvas.toDataURL()"
+LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
+EVERYWHERE = os.environ.get("ATTNLIB_AXE") == "all"
+PAGES = [page.removesuffix(path.suffix) for page, path in pages_of_the_site()]
+PAGES += [*(f"api/{name}" for name, _ in rooms()), "bibliography", "search"]
+SAMPLE = {"index": 0, "chapters/00_start_here": 1, "api/attnlib.attention": 2, "bibliography": 3}
+SAMPLE |= {"exercises/01_ngram/01_ngram": 1, "docs/teaching": 2, "search": 0}
+CHECKED = [
+    (name, look)
+    for name in (PAGES if EVERYWHERE else SAMPLE)
+    for look in (LOOKS if EVERYWHERE else LOOKS[SAMPLE[name] :][:1])
+]
+# Highlighted code and formulas are many thousand elements; a whole run looks at them, too.
+RULES = "axe.run({exclude: %s}, {resultTypes: ['violations']})"
+
+
+def opened(page: Any, site: Path, name: str) -> None:
+    page.goto((site / f"{name}.html").as_uri())
+
+
+def test_there_is_a_page_for_all(site: Path) -> None:
+    assert len(PAGES) > 30
+    for name in PAGES:
+        assert (site / f"{name}.html").exists(), name
+    first = (site / "index.html").read_text(encoding="utf-8")
+    for path in chapter_paths():
+        assert f'href="chapters/{path.stem}.html"' in first
+    assert list((ROOT / "exercises").glob("*/*.ipynb"))
+    text = "".join(
+        path.read_text(encoding="utf-8") for path in (site / "exercises").rglob("*.html")
+    )
+    assert "BEGIN SOLUTION" not in text
+    assert text.count("NotImplementedError") > 30, "the tasks are there, and open"
+
+
+@pytest.mark.claim(48)
+def test_views_are_alive_without_kernel_and_network(page: Any, site: Path) -> None:
+    opened(page, site, "chapters/00_start_here")
+    assert page.locator(".attn-live").count() == 2
+    for place in page.locator(".attn-live").all():
+        place.scroll_into_view_if_needed()
+        view = place.locator(".attn")
+        view.wait_for()
+        canvas, read = view.locator(".attn-stage > canvas"), view.locator(".attn-read")
+        seen = {(canvas.evaluate(PIXELS), read.inner_text())}
+        for slider in view.locator("input[type=range]").all():
+            before = int(slider.input_value())
+            key = "ArrowRight" if before < int(slider.get_attribute("max")) else "ArrowLeft"
+            slider.press(key)
+            assert abs(int(slider.input_value()) - before) == 1
+            seen.add((canvas.evaluate(PIXELS), read.inner_text()))
+        assert len(seen) == 3
+    assert page.asked == []
+    assert page.errors == []
+
+
+def test_every_view_that_is_kept_comes_alive(page: Any, site: Path, views: Any) -> None:
+    for name, kept in views.items():
+        count = sum(map(len, (kept or {}).values()))
+        opened(page, site, f"chapters/{name}")
+        page.evaluate("document.querySelectorAll('.attn-live').forEach(attnLoad)")
+        page.wait_for_function("n => document.querySelectorAll('.attn').length === n", arg=count)
+    assert page.asked == []
+    assert page.errors == []
+
+
+def test_without_a_script_a_view_is_its_picture(browser: Any, site: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    still = context.new_page()
+    opened(still, site, "chapters/00_start_here")
+    pictures = still.locator(".attn-live > img")
+    assert pictures.count() == 2
+    assert all(len(image.get_attribute("alt")) > 40 for image in pictures.all())
+    context.close()
+
+
+def test_a_view_follows_the_theme(page: Any, site: Path) -> None:
+    page.emulate_media(color_scheme="dark")
+    opened(page, site, "chapters/00_start_here")
+    page.locator(".attn-live").first.scroll_into_view_if_needed()
+    page.locator(".attn.attn-dark").first.wait_for(timeout=5000)
+
+
+def test_formulas_need_no_script(site: Path) -> None:
+    text = (site / "chapters" / "04_self_attention.html").read_text(encoding="utf-8")
+    assert text.count("<math ") > 60
+    assert not re.search(r"<script[^>]*mathjax|\$\$", re.sub(r'alttext="[^"]*"', "", text), re.I)
+
+
+def test_the_search_finds_a_word(page: Any, site: Path) -> None:
+    page.goto(f"{(site / 'search.html').as_uri()}?q=conicity")
+    found = page.locator("#search-results li a").first
+    found.wait_for(timeout=15_000)
+    assert "07_is_attention" in found.get_attribute("href")
+    assert page.asked == []
+
+
+def test_no_page_is_wider_than_a_phone(page: Any, site: Path) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    wide = []
+    for name in PAGES:
+        opened(page, site, name)
+        if (width := page.evaluate("document.documentElement.scrollWidth")) > 390:
+            wide.append(f"{name}: {width}")
+    assert not wide
+    assert page.asked == []
+    assert page.errors == []
+
+
+@pytest.mark.parametrize(("name", "look"), CHECKED)
+def test_axe_finds_nothing(page: Any, site: Path, name: str, look: tuple[int, str]) -> None:
+    page.set_viewport_size({"width": look[0], "height": 844})
+    page.emulate_media(color_scheme=look[1])
+    opened(page, site, name)
+    page.evaluate("document.querySelectorAll('.attn-live').forEach(attnLoad)")
+    page.wait_for_function(
+        "document.querySelectorAll('.attn-live:not(:has(.attn))').length === 0", timeout=15_000
+    )
+    page.add_script_tag(path=AXE)
+    found = page.evaluate(RULES % ("[]" if EVERYWHERE else "[['math'], ['.highlight pre']]"))
+    told = [(v["id"], n["html"][:200]) for v in found["violations"] for n in v["nodes"]]
+    assert not told, f"{len(told)} of { ({v['id'] for v in found['violations']}) }: {told[:4]}"
+
+
+def test_axe_would_find_a_picture_without_alt(page: Any, site: Path) -> None:
+    opened(page, site, "docs/teaching")
+    page.evaluate("document.querySelector('article').append(new Image())")
+    page.add_script_tag(path=AXE)
+    found = page.evaluate(RULES % "[]")
+    assert "image-alt" in {v["id"] for v in found["violations"]}
+
+
+def weight(page: Any, site: Path, name: str) -> tuple[float, float]:
+    """MB, gzipped, that a page asks for: when it is opened, and until it is read to its end."""
+    asked: set[str] = set()
+    page.on("request", lambda request: asked.add(re.split("[?#]", request.url)[0]))
+    loaded = "[...document.images].every(one => one.complete || one.loading === 'lazy')"
+
+    def size() -> float:
+        files = {Path(unquote(urlparse(url).path)) for url in asked if url.startswith("file:")}
+        return sum(len(gzip.compress(path.read_bytes())) for path in files) / 1e6
+
+    opened(page, site, name)
+    page.wait_for_function(loaded)
+    first = size()
+    page.evaluate("document.querySelectorAll('.attn-live').forEach(attnLoad)")
+    page.evaluate("document.querySelectorAll('img').forEach(one => one.loading = 'eager')")
+    alive = "document.querySelectorAll('.attn-live:not(:has(.attn))').length === 0"
+    page.wait_for_function(f"{loaded} && {alive}")
+    return first, size()
+
+
+def test_pages_are_light(browser: Any, site: Path) -> None:
+    limits = {"index": (1.0, 1.0)} | {f"chapters/{p.stem}": (2.0, 3.0) for p in chapter_paths()}
+    heavy = []
+    for name, most in limits.items():
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        sizes = weight(context.new_page(), site, name)
+        if sizes[0] > most[0] or sizes[1] > most[1]:
+            heavy.append(f"{name}: {sizes[0]:.2f} and {sizes[1]:.2f} MB, {most} at most")
+        context.close()
+    assert not heavy
+
+
+def test_a_second_build_writes_nothing_anew(site: Path, views: Any) -> None:
+    from book.pages import book
+
+    before = {path: path.stat().st_mtime_ns for path in (site / "chapters").glob("*.html")}
+    book(views, site.parent)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_pdf_has_bookmarks_tags_and_alternative_texts(site: Path, tmp_path: Path) -> None:
+    from book.printing import pdf
+
+    for name in ("chapters/00_start_here.html", "_static", "_images"):
+        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "site" / name).symlink_to(site / name)
+    with ThreadPoolExecutor(1) as apart:  # one thread drives one browser, and ours drives one
+        apart.submit(pdf, tmp_path / "site", tmp_path, tmp_path / "pdf").result()
+    assert {p.name for p in (tmp_path / "pdf").iterdir()} == {"00_start_here.pdf", "course.pdf"}
+    written = (tmp_path / "pdf" / "00_start_here.pdf").read_bytes()
+    for sign in (b"/Outlines", b"/StructTreeRoot", b"/Alt", b"/Lang"):
+        assert sign in written, sign
+    assert not list((tmp_path / "site").glob("print-*"))

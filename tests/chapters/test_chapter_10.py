@@ -1,0 +1,429 @@
+"""What chapter 10 concludes, with the controls that could have refuted it.
+
+The sentences here are others than those of the chapter. The measures themselves are tested in
+tests/explain/test_heads.py, relevance in test_relevance.py, gates in tests/models/test_gates.py.
+"""
+
+import pytest
+import torch
+from chapter_code import definitions
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from attnlib import pretrained
+from attnlib.data import reviews
+from attnlib.explain import heads
+from attnlib.explain.relevance import halves_rule, relevance, z_rule
+from attnlib.models import Transformer
+from attnlib.models.gates import attention_layers
+from attnlib.pretrained import card, load
+from attnlib.recipes.pruning import measuring_rows, quality
+from attnlib.recipes.translation import TRANSLATORS, exact, numbers, rows_of, vocabularies
+from attnlib.trace import merge_words
+from attnlib.training import token_stream
+
+CHAPTER = definitions(
+    "10_heads",
+    *("encoder", "pieces", "read", "relation", "same_length", "maps_of", "unmarked", "at_offsets"),
+    *("times_even", "chosen", "against_offset", "drawn", "usual", "nearest", "planted_set"),
+    *("block", "E", "inside", "gathered", "finished", "probe", "finds", "replaced"),
+)
+SPACE = CHAPTER.read.__globals__
+HALF = 250
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_gradients():
+    with torch.no_grad():
+        yield
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    """500 parsed sentences that the chapter does not read, with their maps."""
+    encoder = CHAPTER.encoder
+    parsed = [s for s in pretrained.parsed_sentences() if all(map(CHAPTER.pieces, s.words))]
+    sentences = parsed[-2 * HALF :]
+    texts, word_ids = zip(*map(CHAPTER.read, sentences), strict=True)
+    tokens = CHAPTER.maps_of(encoder.model, texts)
+    words = [merge_words(A, ids) for A, ids in zip(tokens, word_ids, strict=True)]
+    pointed = [heads.pointed_at(A) for A in CHAPTER.unmarked(words)]
+    generator = torch.Generator().manual_seed(0)
+    SPACE.update(sentences=sentences, half=HALF, pointed=pointed, generator=generator)
+    SPACE.update(texts=texts, word_ids=word_ids)
+    return encoder, sentences, texts, tokens, words
+
+
+@pytest.fixture(scope="module")
+def untrained():
+    torch.manual_seed(2)
+    return Transformer(CHAPTER.encoder.model.config).eval()
+
+
+def test_words_and_tokens_belong_together(minilm):
+    encoder, sentences, *_ = minilm
+    for one in sentences[:50]:
+        ids, words = CHAPTER.read(one)
+        joined = {}
+        for token, word in zip(encoder.tokenizer.tokens(ids), words, strict=True):
+            joined[word] = joined.get(word, "") + token.removeprefix("##")
+        assert [joined[i] for i in range(1, len(one) + 1)] == [w.lower() for w in one.words] or any(
+            not w.isascii() for w in one.words
+        )
+
+
+# --- positions and markers ------------------------------------------------------------------------
+
+
+@pytest.mark.claim(65)
+def test_two_heads_of_minilm_are_positional_whatever_the_words(minilm, untrained):
+    encoder, _, texts, tokens, _ = minilm
+    offsets, part = (-2, -1, 0, 1, 2), slice(0, 150)
+    plain = CHAPTER.at_offsets(CHAPTER.unmarked(tokens[part]), offsets)
+    generator = torch.Generator().manual_seed(4)
+    mixed = []
+    for ids in texts[part]:
+        order = torch.randperm(len(ids) - 2, generator=generator) + 1
+        mixed.append([ids[0], *(ids[i] for i in order.tolist()), ids[-1]])
+    mixed = CHAPTER.at_offsets(CHAPTER.unmarked(CHAPTER.maps_of(encoder.model, mixed)), offsets)
+    for shares in (plain, mixed):
+        assert shares[0, 2, 1] > 0.99
+        assert shares[1, 8, 3] > 0.95
+    assert (plain.amax(-1) >= 0.9).sum() == 2
+    counted = CHAPTER.at_offsets(tokens[part], offsets)
+    assert counted[1, 8].max() < 0.9 < counted[0, 2].max()  # with markers as sources
+    blind = CHAPTER.unmarked(CHAPTER.maps_of(untrained, texts[part]))
+    assert CHAPTER.at_offsets(blind, offsets).max() < 0.2
+
+
+@pytest.mark.claim(65)
+def test_reviews_gpt_looks_at_itself_and_its_previous_token_head_misses_the_rule():
+    lm = pretrained.language_model("reviews-gpt")
+    stream = token_stream(reviews("imdb").validation.texts[:60], lm.tokenizer)
+    ids = stream[: 30 * 128].view(30, 128)
+    for windows in (ids, ids[:, torch.randperm(128, generator=torch.Generator().manual_seed(0))]):
+        shares = CHAPTER.at_offsets(CHAPTER.maps_of(lm.model, windows.tolist()), (-2, -1, 0))
+        assert shares[0, 3, 2] > 0.95
+        assert 0.8 < shares[..., :2].max() < 0.9
+    torch.manual_seed(3)
+    fresh = Transformer(lm.model.config).eval()
+    assert CHAPTER.at_offsets(CHAPTER.maps_of(fresh, ids.tolist()), (-2, -1, 0)).max() < 0.2
+
+
+@pytest.mark.claim(28)
+def test_the_first_marker_is_inflated_and_splitting_words_is_not_why(minilm, untrained):
+    _, sentences, texts, tokens, words = minilm
+    by_token, by_word = (CHAPTER.times_even(maps, 0) for maps in (tokens, words))
+    pairs = zip(texts, sentences, strict=True)
+    whole = torch.tensor([len(ids) == len(one) + 2 for ids, one in pairs])
+    assert whole.sum() > 30
+    assert by_token.mean() > 7
+    assert by_token[whole].mean() > 5  # no word is split
+    assert 0.8 * by_token.mean() < by_word.mean() < by_token.mean()
+    assert torch.allclose(by_token[whole], by_word[whole], atol=1e-3)
+    mass = [
+        torch.stack([heads.mass_on(A[:, :, 1:-1], [0]).mean() for A in maps])
+        for maps in (tokens, words)
+    ]
+    assert (mass[0].mean() - mass[1].mean()).abs() < 0.02  # the merge keeps the weight
+    blind = CHAPTER.maps_of(untrained, texts[:100])
+    assert CHAPTER.times_even(blind, 0).mean() < 1.5
+    assert CHAPTER.times_even(tokens, -1).mean() < 0.8  # [SEP]
+
+
+# --- syntax and rarity ----------------------------------------------------------------------------
+
+
+def gain_of(name, reverse, drawn=False):
+    arcs = CHAPTER.relation(name, SPACE["sentences"], reverse)
+    if drawn:
+        arcs = CHAPTER.drawn(arcs, SPACE["sentences"])
+    head, accuracy, _, gain = CHAPTER.against_offset(arcs)
+    return head, accuracy, gain
+
+
+@pytest.mark.claim(66)
+def test_syntactic_heads_beat_the_best_offset_and_a_null_does_not(minilm):
+    for name, reverse in (("det", False), ("dobj", False), ("pobj", False), ("pobj", True)):
+        head, _, gain = gain_of(name, reverse)
+        assert head[0] == 2  # all four in one layer
+        assert heads.pooled(gain) >= 0.1
+        assert heads.interval(gain)[0] > 0.05
+        null = gain_of(name, reverse, drawn=True)[2]
+        assert heads.pooled(null) < 0.05
+    for name in ("amod", "nsubj", "compound", "conj"):
+        assert heads.pooled(gain_of(name, False)[2]) < 0.05
+
+
+@pytest.mark.claim(66)
+def test_a_rule_of_tags_beats_the_heads_and_is_not_what_they_follow(minilm):
+    _, sentences, *_ = minilm
+    for name, reverse in (("det", False), ("dobj", False), ("pobj", False), ("pobj", True)):
+        arcs = CHAPTER.relation(name, sentences, reverse)
+        side, tags = CHAPTER.usual(arcs)
+        late = list(zip(arcs, sentences, strict=True))[HALF:]
+        rule = [CHAPTER.nearest(here.tolist(), side, tags, one) == k for (here, k), one in late]
+        assert heads.pooled(rule) > gain_of(name, reverse)[1] + 0.03
+    arcs = CHAPTER.relation("det", sentences)
+    side, tags = CHAPTER.usual(arcs)
+    assert (side, tags) == (1, {"NOUN"})
+    tree, again = [], []
+    for (here, there), one, sources in zip(arcs, sentences, SPACE["pointed"], strict=True):
+        rule = CHAPTER.nearest(here.tolist(), side, tags, one)
+        wrong = rule != there
+        tree.append((sources[2, 8, here] == there)[wrong])
+        again.append((sources[2, 8, here] == rule)[wrong])
+    assert heads.pooled(tree) > heads.pooled(again) + 0.1
+
+
+@pytest.mark.claim(66)
+def test_before_training_no_head_knows_a_relation(minilm, untrained):
+    _, sentences, texts, *_ = minilm
+    words = zip(CHAPTER.maps_of(untrained, texts[:150]), SPACE["word_ids"], strict=False)
+    blind = CHAPTER.unmarked([merge_words(A, ids) for A, ids in words])
+    for name in ("det", "dobj", "pobj"):
+        arcs = CHAPTER.relation(name, sentences[:150])
+        pairs = zip(blind, arcs, strict=True)
+        rates = heads.pooled(heads.on_sources(heads.pointed_at(A), *arc) for A, arc in pairs)
+        assert rates.max() < 0.25  # chosen and reported on the same sentences
+
+
+@pytest.mark.claim(67)
+def test_a_head_prefers_rare_tokens_wherever_they_stand(minilm):
+    encoder, _, texts, tokens, _ = minilm
+    count = torch.zeros(encoder.model.config.vocab_size)
+    for text in reviews("rotten_tomatoes").train.texts:
+        count += torch.bincount(torch.tensor(encoder.encode(text)), minlength=len(count))
+    rows = []
+    for A, ids in zip(CHAPTER.unmarked(tokens), texts, strict=True):
+        rows.append((heads.pointed_at(A)[0, 9], count[torch.tensor(ids[1:-1])]))
+    rows = [(s, f) for s, f in rows if len(f) >= 8]
+    rarest = [heads.on_rarest(s, f) for s, f in rows]
+    chance = heads.pooled((f == f.min()).float() for _, f in rows)
+    others = []
+    for same in CHAPTER.same_length([f for _, f in rows]):
+        for n, other in zip(same, same[1:] + same[:1], strict=True):
+            others += [heads.on_rarest(rows[n][0], rows[other][1])] * (n != other)
+    assert heads.interval(rarest)[0] > 3 * chance
+    assert heads.interval(rarest)[0] > 2 * heads.interval(others)[1]
+    once, common = [], []  # of equal frequency, and not the rarest of their sentence
+    for s, f in rows:
+        got = torch.bincount(s, minlength=len(f)).float()
+        apart = torch.arange(len(f)) != f.argmin()
+        once.append(got[(f >= 1) & (f < 3) & apart])
+        common.append(got[(f >= 30) & (f < 100) & apart])
+    assert heads.pooled(once) > 2
+    assert heads.pooled(common) < 1.3
+
+
+# --- five patterns --------------------------------------------------------------------------------
+
+
+@pytest.mark.claim(43)
+def test_classifiers_find_what_is_planted_and_disagree_about_minilm(minilm, untrained):
+    encoder, sentences, *_ = minilm
+    pairs = list(zip(sentences[:40:2], sentences[1:40:2], strict=True))
+    pairs = [(encoder.encode(str(a)), encoder.encode(str(b))[1:]) for a, b in pairs]
+
+    def features(model, mixed=False):
+        found = []
+        maps = CHAPTER.maps_of(model, [first + second for first, second in pairs])
+        for A, (first, _) in zip(maps, pairs, strict=True):
+            B = A[:, :, torch.randperm(A.shape[2])] if mixed else A
+            found.append(heads.pattern_features(B, len(first)).flatten(0, 1))
+        return torch.cat(found).numpy()
+
+    torch.manual_seed(0)
+    real, mixed, blind = features(encoder.model), features(encoder.model, True), features(untrained)
+    called = {}
+    for noise in (0.3, 0.9):
+        learner = make_pipeline(StandardScaler(), LogisticRegression(max_iter=3000))
+        learner.fit(*CHAPTER.planted_set(500, noise, 1))
+        assert learner.score(*CHAPTER.planted_set(200, noise, 2)) > 0.95
+        called[noise] = learner.predict(real)
+        assert 0.02 < (called[noise] == "diagonal").mean() < 0.1
+        assert (learner.predict(mixed) == "diagonal").mean() < 0.01
+        assert (called[noise] == "vertical").mean() > 0.2
+        assert (learner.predict(blind) == "heterogeneous").mean() > 0.6
+        features_of_kinds, kinds = CHAPTER.planted_set(200, 0.3, 3)
+        shuffled = kinds[1:] + kinds[:1]
+        assert learner.score(features_of_kinds, shuffled) < 0.1  # the score can be low
+    assert (called[0.3] == called[0.9]).mean() < 0.75
+
+
+# --- another map ----------------------------------------------------------------------------------
+
+
+@pytest.mark.claim(66)
+def test_what_a_map_carries_is_a_small_part_of_what_a_word_knows(minilm):
+    _, _, texts, *_ = minilm
+    words = SPACE["word_ids"]
+    layer_2 = CHAPTER.inside(texts)
+    first = [torch.tensor([w.index(i) for i in range(1, w[-1])]) for w in words]
+    known = [CHAPTER.E[torch.tensor(ids)[at]] for ids, at in zip(texts, first, strict=True)]
+    average = torch.cat([mixed for *_, mixed in layer_2], 1).mean(1)
+    directions = [torch.nn.functional.normalize(one, dim=-1) for one in known]
+    SPACE.update(layer_2=layer_2, first=first, known=known, directions=directions)
+    SPACE.update(average=average)
+    for (name, reverse), named in ((("det", False), 8), (("pobj", False), 0)):
+        hits = CHAPTER.replaced((name, reverse))
+        after = heads.pooled(hits["after"]).item()
+        assert after > heads.pooled(hits["null"]) + 0.1
+        falls = [heads.pooled(hits["even", h]).item() - after for h in range(12)]
+        assert sorted(falls).index(falls[named]) < 2  # with most of its layer
+        paired = zip(hits["even", named], hits["after"], strict=True)
+        low, high = heads.interval([now.float() - then.float() for now, then in paired])
+        assert high < 0
+        assert low > -0.25 * after  # and yet most of what is known stays
+        right = [heads.pooled(hits["right", h]).item() - after for h in range(12)]
+        assert right[named] > 0
+        assert max(right[h] for h in range(12) if h != named) > 0.5 * right[named]
+
+
+# --- a translating transformer --------------------------------------------------------------------
+
+PRUNING = definitions(
+    "10_heads",
+    *("without_shifts", "rank_correlation", "properties", "commonest", "difference", "beside_null"),
+)
+
+
+@pytest.mark.claim(57)
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_numbers_never_seen_are_translated(name):
+    new = numbers(80, 11, tested=True)
+    assert all(number % 11 == 5 for number in new)
+    shares = exact(load(name), vocabularies(name), new)
+    assert sum(shares.values()) / len(shares) > 0.97
+    longer = numbers(40, 11, range(12, 15), tested=True)
+    assert min(exact(load(name), vocabularies(name), longer).values()) > 0.7
+
+
+def test_length_is_a_matter_of_the_positions():
+    compared = card("translator-lengths")["exact"]
+    rotary = [card(name)["exact"] for name in TRANSLATORS]
+    for runs in (rotary, *compared.values()):
+        assert all(run[str(n)] > 0.93 for run in runs for n in range(3, 10))
+    assert max(run["14"] for run in compared["sinusoidal"]) < 0.1
+    assert min(run["14"] for run in rotary) > 0.8
+
+
+@pytest.mark.claim(68)
+@pytest.mark.parametrize("rule", [z_rule, halves_rule])
+def test_relevance_is_conserved_but_for_the_shifts(rule):
+    rows = rows_of(vocabularies(), numbers(5, 3, tested=True))
+    model = load("translator").double()
+    whole = relevance(PRUNING.without_shifts(model).double(), *rows, rule)
+    assert whole.leak.abs().max() < 1e-9 * whole.score.abs().max()
+    assert relevance(model, *rows, rule).leak.abs().max() > 1e-3 * whole.score.abs().max()
+
+
+@pytest.mark.claim(68)
+def test_gradients_predict_the_damage_better_than_relevance():
+    generator = torch.Generator().manual_seed(1)
+    models = card("translator-heads")["models"]
+    for model in models:
+        agree = {
+            how: PRUNING.rank_correlation(scores, model["damage"])
+            for how, scores in model["scores"].items()
+        }
+        null = [
+            abs(PRUNING.rank_correlation(torch.rand(24, generator=generator), model["damage"]))
+            for _ in range(500)
+        ]
+        assert agree["ablation"] > 0.9
+        assert agree["gradient × output"] > max(sorted(null)[475], agree["relevance, z-rule"] + 0.1)
+        for how in ("weights held fixed", "norms held fixed"):
+            assert agree["relevance, z-rule"] < agree[how] < agree["gradient × output"]
+
+
+def test_the_stored_damage_is_what_removal_does():
+    model, (_, judged) = load("translator"), measuring_rows()
+    whole = quality(model, judged)[0]
+    stored = torch.tensor(card("translator-heads")["models"][0]["damage"])
+    for layer, head in ((0, 2), (2, 0), (3, 1)):
+        gates = torch.ones(6, 4)
+        gates[layer, head] = 0
+        assert quality(model, judged, gates)[0] - whole == pytest.approx(
+            stored[layer, head].item(), abs=1e-3
+        )
+
+
+def test_heads_that_can_go_alone_cannot_go_together():
+    model, (_, judged) = load("translator"), measuring_rows()
+    place = attention_layers(model).index("decoder.blocks.0.cross_attention")
+    gates = torch.ones(6, 4)
+    gates[place] = 0
+    alone = torch.tensor(card("translator-heads")["models"][0]["damage"])[place]
+    assert quality(model, judged, gates)[0] > 5 * alone.sum()
+
+
+@pytest.mark.claim(70)
+def test_without_training_one_by_one_beats_chance_and_relevance_does_not():
+    for model in card("translator-heads")["models"]:
+        share = {how: curve[6][1] for how, curve in model["curves"].items()}  # 18 of 24 left
+        random = [share[f"random {i}"] for i in range(5)]
+        assert share["one by one"] > share["gradient × output"] > max(random)
+        assert share["relevance, z-rule"] <= max(random)
+        assert max(curve[24][1] for curve in model["curves"].values()) == 0
+
+
+@pytest.mark.claim(70)
+def test_gates_take_a_third_of_the_heads_at_no_cost_and_the_second_decoder_layer_first():
+    runs = card("translator-gates")["runs"]
+    by = {strength: [r for r in runs if r["lambda"] == strength] for strength in (0.03, 0.1, 0.4)}
+    assert all(r["heads"] <= 17 and r["exact"] > 0.99 for r in by[0.03])
+    assert all(r["heads"] <= 13 and r["exact"] > 0.9 for r in by[0.1])
+    assert all(r["exact"] < 0.8 for r in by[0.4])
+    for run in by[0.1]:
+        layers = (torch.tensor(run["gates"]) > 0).sum(-1).tolist()
+        assert layers[4] == 0  # the decoder's second
+        assert layers[2] == 4  # and its first
+        assert 1 <= layers[3] + layers[5] <= 3
+
+
+def test_the_stored_share_is_that_of_a_model_pruned_again():
+    """Heads that gates closed at λ = .03 are not what an untrained translator can do without."""
+    (run,) = [
+        r
+        for r in card("translator-gates")["runs"]
+        if (r["model"], r["lambda"]) == ("translator", 0.03)
+    ]
+    left = (torch.tensor(run["gates"]) > 0).float()
+    assert int(left.sum()) == run["heads"]
+    without_training = quality(load("translator"), measuring_rows()[1], left)[1]
+    assert without_training < run["exact"]
+
+
+@pytest.mark.claim(71)
+def test_confident_heads_stay_beyond_a_null_and_no_head_is_positional():
+    PRUNING.properties.__globals__.update(
+        words=vocabularies(), new=numbers(20, 21, tested=True), commonest=PRUNING.commonest
+    )
+    with torch.no_grad():
+        found = [PRUNING.properties(load(name)) for name in TRANSLATORS]
+    runs = [r for r in card("translator-gates")["runs"] if r["lambda"] == 0.1]
+    stays = torch.tensor([r["gates"] for r in runs]) > 0
+    sure = torch.stack([values for values, _ in found])
+    by, p = PRUNING.beside_null(sure, stays)
+    assert by > 0.03
+    assert p < 0.02
+    assert all(PRUNING.difference(v, s) > 0 for v, s in zip(sure, stays, strict=True))
+    damage = torch.tensor([m["damage"] for m in card("translator-heads")["models"]])
+    assert PRUNING.beside_null(damage, stays)[1] < 0.02  # a control that must be seen
+    noise = torch.rand(stays.shape, generator=torch.Generator().manual_seed(5))
+    assert PRUNING.beside_null(noise, stays)[1] > 0.02  # and one that must not
+    assert max(share.max() for _, share in found) < 0.9
+
+
+@pytest.mark.claim(70)
+def test_after_as_much_training_a_random_choice_does_as_well_as_the_gates():
+    runs = card("translator-pruned")["runs"]
+    assert [run["model"] for run in runs] == list(TRANSLATORS)
+    for run in runs:
+        exact = {how: share for how, (_, share) in run["found"].items()}
+        chosen = exact["heads of the gates"]
+        assert max(exact["random 0"], exact["random 1"]) >= chosen - 0.01
+        assert exact["from scratch"] >= chosen - 0.01
+        assert exact["magnitude"] < chosen - 0.2  # there are choices that matter

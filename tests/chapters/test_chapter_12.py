@@ -1,0 +1,191 @@
+"""What chapter 12 concludes, with the controls that could have refuted it.
+
+The algebra, claims 50 to 52, 54 and 56, is tested in tests/explain/test_identifiability.py; that
+keys of width 1 do what wide ones do, in tests/recipes/test_identifiability_recipes.py.
+"""
+
+import pytest
+import torch
+from chapter_code import definitions
+
+from attnlib import pretrained
+from attnlib.data import reviews
+from attnlib.explain import identifiability as ident
+
+CHAPTER = definitions(
+    "12_identifiability",
+    *("parts", "shortest", "score_map", "jacobian", "trained", "distance", "free_directions"),
+    *("part", "farthest", "freedom", "tau", "three_taus", "of_classifier"),
+)
+SPACE = CHAPTER.parts.__globals__
+KEEP = ("values", "head_outputs")
+TEXT = "the plot is thin, the jokes are old, and yet i would see it again with my friends"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_gradients():
+    with torch.no_grad():
+        SPACE["generator"] = torch.Generator().manual_seed(3)
+        yield
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).double()
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return pretrained.classifier("rt-transformer")
+
+
+@pytest.fixture(scope="module")
+def real(classifier):
+    """A, T, V and a basis of the null space for the row that is read, on another sentence."""
+    trace = classifier.trace(TEXT, keep=KEEP)
+    A, T, _ = CHAPTER.parts(trace, classifier.model.encoder.blocks)
+    SPACE["V"] = trace.values[1, 0].double()
+    return A[1, 0], T[1, 0], SPACE["V"], ident.null_space(T[1, 0])
+
+
+@pytest.mark.claim(49)
+def test_a_head_writes_its_weights_times_T(classifier):
+    minilm, review = pretrained.minilm(), reviews("imdb").test.texts[11][:250]
+    for trace, blocks in (
+        (classifier.trace(TEXT, keep=KEEP), classifier.model.encoder.blocks),
+        (minilm.trace(review, keep=KEEP), minilm.model.blocks),
+    ):
+        A, T, H = CHAPTER.parts(trace, blocks)
+        assert torch.allclose(A @ T, H.double(), atol=1e-5)
+        assert (A @ T.roll(1, 1) - H).abs().max() > 0.5  # T of another head
+
+
+def test_short_texts_give_the_weights_back_and_long_ones_do_not(classifier):
+    off = {}
+    for words in (TEXT.split()[:5], TEXT.split()):
+        trace = classifier.trace(" ".join(words), keep=KEEP)
+        A, T, _ = CHAPTER.parts(trace, classifier.model.encoder.blocks)
+        found = CHAPTER.shortest(A, T)
+        assert torch.allclose(found @ T, A @ T, atol=1e-9)
+        off[len(words)] = (found - A).abs().max().item()
+    assert off[5] < 1e-9
+    assert off[len(TEXT.split())] > 0.05
+
+
+@pytest.mark.claim(51)
+def test_the_classifier_reads_the_same_from_very_different_weights(classifier, real):
+    A, T, _, N = real
+    a = A[0]
+    least = ident.extreme_weights(a, N, -torch.eye(len(a))[int(a.argmax())])
+    assert (least - a).abs().sum() / 2 > 0.3
+    assert least.min() >= 0
+    assert int(least.argmax()) != int(a.argmax())
+    generator = torch.Generator().manual_seed(0)
+    dealt = least[torch.randperm(len(a), generator=generator)]
+    for share in (0.25, 0.5, 1.0):
+        now, control = (torch.lerp(a, end, torch.tensor(share).double()) for end in (least, dealt))
+        assert torch.allclose(now @ T, a @ T, atol=1e-6)
+        assert (control @ T - a @ T).abs().max() > 1e-2
+
+
+@pytest.mark.claim(53)
+def test_the_rank_grows_with_the_length_up_to_the_values_and_one():
+    minilm = pretrained.minilm()
+    for text in [t for t in reviews("imdb").test.texts[50:90] if len(t) > 700][:2]:
+        ids = torch.tensor(minilm.encode(text))
+        for n in (10, 32, 33, 34, 70):
+            states = minilm.model.run(minilm.model.embed(ids[None, :n]))
+            state = [next(states), next(states)][1]
+            T = state.values[0].double() @ state.W_O.double()
+            ranks = ident.numerical_rank(ident.with_ones(T))
+            assert (ranks == min(n, 33)).all()
+            assert n < 33 or (ident.numerical_rank(T) == 32).all()
+        words = minilm.model.W_E[ids[:70], :32].double()  # without positions
+        distinct = len(ids[:33].unique())
+        assert int(ident.numerical_rank(ident.with_ones(words[:33]))) == distinct < 33
+
+
+# -- what the head can make --------------------------------------------------------------------
+
+
+def test_the_jacobian_is_the_derivative():
+    QK = drawn(2, 5, 3)
+    slow = torch.func.jacrev(CHAPTER.score_map)(QK).flatten(2)
+    assert torch.allclose(CHAPTER.jacobian(QK), slow)
+
+
+@pytest.mark.claim(54)
+def test_training_reaches_a_map_from_its_log_rank_on():
+    n, d_v = 12, 4
+    own = CHAPTER.score_map(1.5 * drawn(2, n, 3))
+    T = drawn(n, d_v, seed=5)
+    N = ident.null_space(T)
+    far = torch.stack([ident.extreme_weights(a, N, -torch.eye(n)[int(a.argmax())]) for a in own])
+    other = 0.5 * own + 0.5 * far
+    assert torch.allclose(other @ T, own @ T)
+    ends = {}
+    for name, goal, log_rank in (("own", own, 3), ("other", other, n - 1)):
+        values = ident.log_singular_values(goal)
+        assert int((values > 1e-8 * values[0]).sum()) == log_rank
+        for d_k in (2, 3, n - 1):
+            fits = [CHAPTER.trained(goal, drawn(2, n, d_k, seed=s), steps=200)[0] for s in range(3)]
+            ends[name, d_k] = min(CHAPTER.distance(CHAPTER.score_map(QK), goal) for QK in fits)
+    assert max(ends["own", 3], ends["own", n - 1], ends["other", n - 1]) < 1e-6
+    assert min(ends["own", 2], ends["other", 2], ends["other", 3]) > 0.02
+
+
+@pytest.mark.claim(54)
+def test_rivals_that_the_head_can_make_begin_where_the_count_says(real):
+    A, _, V, _ = real
+    n = len(A)
+    limit = max(d for d in range(1, 9) if d * (2 * n - 1 - d) <= 8 * n)
+    assert limit == 4
+    left, values, right = torch.linalg.svd(A.log() - A.log().mean(-1, keepdim=True))
+    for d_k in (2, limit, 6, 8):
+        moves, seen = CHAPTER.free_directions(drawn(2, n, d_k))
+        assert (moves > seen) == (d_k > limit)
+        half = (values[:d_k] * d_k**0.5).sqrt()
+        QK = torch.stack([left[:, :d_k] * half, right[:d_k].T * half])
+        goal, ends = CHAPTER.score_map(QK), []
+        for seed in range(4):
+            start = QK + 0.2 * drawn(2, n, d_k, seed=seed)
+            found, error = CHAPTER.trained(goal @ V, start, V, steps=100)
+            if error < 1e-8:
+                ends.append(CHAPTER.distance(CHAPTER.score_map(found), goal))
+        assert len(ends) >= 1
+        assert max(ends) < 1e-4 if d_k <= limit else min(ends) > 5e-3
+
+
+# -- the sweep, chapter 07, effective attention ------------------------------------------------
+
+
+@pytest.mark.claim(55)
+def test_accuracy_depends_on_d_k_only_with_the_divisor_of_the_released_code():
+    card = pretrained.card("key-width")
+    found = {row: torch.tensor(values) for row, values in card["accuracy"].items()}
+    assert {len(seeds) for table in card["accuracy"].values() for seeds in table} == {3}
+    falls = {row: (x[0] - x[-1]).mean().item() for row, x in found.items()}
+    assert falls["concat, d_v"] > 0.025
+    assert found["concat, d_v"][0].min() > found["concat, d_v"][-1].max()
+    for row in ("concat, d_k", "add, d_k"):
+        assert falls[row] < 0.01  # the paper's own divisor
+    assert falls["concat, d_v"] > falls["add, d_v"]
+    spread = {row: torch.tensor(values) for row, values in card["spread"].items()}
+    assert spread["concat, d_v"][-1].min() > 1.5 * spread["concat, d_k"][-1].max()
+
+
+def test_the_adversary_of_chapter_07_does_not_need_the_null_space():
+    sentences = CHAPTER.freedom("rt-lstm", "rotten_tomatoes", 30)
+    assert sentences[:, 0].max() == 0
+    assert sentences[:, 3].mean() > 0.4
+    long = CHAPTER.freedom("imdb-lstm", "imdb", 2, 200)
+    assert (long[:, 1] > 0.3).all()
+    assert (long[:, 4] < long[:, 3] - 0.2).all()
+
+
+def test_effective_attention_is_above_chance_and_no_better_than_attention():
+    found = CHAPTER.of_classifier("imdb-average", 8)
+    plain, effective, random = found.T
+    assert (plain > effective).all()
+    assert (effective - random).mean() > 0.1
+    less = CHAPTER.of_classifier("imdb-lstm", 8)
+    assert (less[:, 1] - less[:, 0]).mean() < 0.08

@@ -1,0 +1,224 @@
+"""Measures of heads against loops written from their definitions, and on planted heads."""
+
+import pytest
+import torch
+
+from attnlib.explain import heads
+from attnlib.trace import Trace
+
+PLANTED, NULL = (1, 3), 0.5
+
+
+def random_maps(length, seed, layers=2, count=6):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(layers, count, length, length, generator=generator).softmax(-1)
+
+
+# --- reading a head -------------------------------------------------------------------------------
+
+
+def planted_traces(strength, texts=60):
+    """Traces in which head 1.3 gives some weight to one source of every second token."""
+    for seed in range(texts):
+        length = 8 + seed % 7
+        A = random_maps(length, seed)
+        here = torch.arange(0, length, 2)
+        there = (here * 3 + 1) % length
+        A[1, 3, here] *= 1 - strength
+        A[1, 3, here, there] += strength
+        yield Trace(tuple(map(str, range(length))), A), (here, there)
+
+
+@pytest.mark.claim(27)
+def test_a_planted_head_is_found_and_none_where_nothing_is_planted():
+    rates = {}
+    for strength in (0.1, 0.0):
+        hits = [
+            heads.on_sources(heads.pointed_at(trace.attention), *arc)
+            for trace, arc in planted_traces(strength)
+        ]
+        rates[strength] = heads.pooled(hits)
+    found = rates[0.1].flatten().topk(2)
+    assert divmod(found.indices[0].item(), 6) == PLANTED
+    assert found.values[0] > 0.6 > 0.25 > found.values[1]
+    assert rates[0.0].max() < 0.25
+
+
+@pytest.mark.claim(27)
+def test_one_text_does_not_find_it():
+    """The best of the other eleven does as well as the planted head in a single text."""
+    worse = 0
+    for trace, arc in planted_traces(0.02):
+        rate = heads.on_sources(heads.pointed_at(trace.attention), *arc).float().mean(-1)
+        others = rate.flatten()[torch.arange(12) != 9]
+        worse += others.max() >= rate[PLANTED]
+    assert worse > 30
+
+
+# --- values by destination, against loops ---------------------------------------------------------
+
+
+def test_measures_equal_their_loops():
+    A = random_maps(7, 0)
+    pointed = heads.pointed_at(A)
+    frequency = torch.tensor([5.0, 1, 4, 1, 9, 9, 2])
+    here, there = torch.tensor([0, 3, 3, 6]), torch.tensor([2, 3, 1, 0])
+    got = {
+        "confidence": heads.confidence(A),
+        "mass": heads.mass_on(A, (0, 6)),
+        "sources": heads.on_sources(pointed, here, there),
+        "rarest": heads.on_rarest(pointed, frequency),
+    }
+    for layer in range(2):
+        for head in range(6):
+            rows = A[layer, head].tolist()
+            best = [max(range(7), key=row.__getitem__) for row in rows]
+            assert pointed[layer, head].tolist() == best
+            of = {name: values[layer, head].tolist() for name, values in got.items()}
+            assert of["confidence"] == [max(row) for row in rows]
+            assert of["mass"] == pytest.approx([row[0] + row[6] for row in rows])
+            pairs = zip(here.tolist(), there.tolist(), strict=True)
+            assert of["sources"] == [best[q] == k for q, k in pairs]
+            assert of["rarest"] == [b in (1, 3) for b in best]
+
+
+@pytest.mark.parametrize("offset", range(-8, 9))
+def test_offsets_equal_their_loop(offset):
+    A = random_maps(6, offset + 20)
+    hits = heads.at_offset(heads.pointed_at(A), offset)
+    inside = [t for t in range(6) if 0 <= t + offset < 6]
+    assert hits.shape == (2, 6, len(inside))
+    for layer in range(2):
+        for head in range(6):
+            expected = [A[layer, head, t].argmax().item() == t + offset for t in inside]
+            assert hits[layer, head].tolist() == expected
+
+
+@pytest.mark.claim(65)
+def test_a_positional_head_is_found_by_its_offset():
+    A = 0.4 * random_maps(9, 1)
+    for t in range(9):
+        A[0, 2, t, max(t - 1, 0)] += 0.6
+    shares = [heads.at_offset(heads.pointed_at(A), o).float().mean(-1) for o in (-2, -1, 0, 1)]
+    shares = torch.stack(shares, -1)
+    assert shares[0, 2].tolist() == pytest.approx([0, 1, 1 / 9, 0])
+    shares[0, 2] = 0
+    assert shares.max() < 0.9
+
+
+# --- over many texts ------------------------------------------------------------------------------
+
+
+def test_pooled_is_the_mean_over_all_destinations():
+    values = [torch.tensor([[True, False, True], [False] * 3]), torch.tensor([[True], [True]])]
+    assert heads.pooled(values).tolist() == pytest.approx([0.75, 0.25])
+    assert heads.pooled(iter(values)).tolist() == pytest.approx([0.75, 0.25])
+    empty = torch.zeros(2, 0, dtype=torch.bool)
+    assert heads.pooled([*values, empty]).tolist() == pytest.approx([0.75, 0.25])
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    """Texts differ, and the words of a text agree: only whole texts may be drawn."""
+    covered, words_only = 0, 0
+    for trial in range(200):
+        generator = torch.Generator().manual_seed(trial)
+        rate = torch.rand(60, generator=generator)
+        texts = [(torch.rand(20, generator=generator) < r) for r in rate]
+        low, high = heads.interval(texts, draws=300)
+        covered += low <= NULL <= high
+        low, high = heads.interval([w[None] for text in texts for w in text], draws=300)
+        words_only += low <= NULL <= high
+    assert 180 <= covered <= 199
+    assert words_only < 150
+
+
+def test_an_interval_is_repeatable_and_grows_with_its_level():
+    values = [torch.rand(n, generator=torch.Generator().manual_seed(n)) for n in range(1, 30)]
+    wide, narrow = heads.interval(values), heads.interval(values, level=0.5)
+    assert wide == heads.interval(iter(values))
+    assert wide != heads.interval(values, seed=1)
+    assert wide[0] < narrow[0] < heads.pooled(values) < narrow[1] < wide[1]
+    with_empty = [torch.zeros(0), *values, torch.zeros(0)]
+    assert heads.interval(with_empty) == wide
+    with pytest.raises(ValueError, match="no text has a value"):
+        heads.interval([torch.zeros(0)])
+
+
+def test_an_interval_counts_destinations_and_not_texts():
+    values = [torch.ones(1)] * 50 + [torch.zeros(50)] * 50
+    low, high = heads.interval(values)
+    assert low < heads.pooled(values) < high < 0.1
+
+
+def test_the_columns_of_a_vertical_map_are_drawn_anew():
+    columns = {int(weights_of("vertical", seed=seed)[0].argmax()) for seed in range(10)}
+    assert len(columns) > 4
+    early = {int(weights_of("vertical", True, seed=s)[-1].argmax()) for s in range(10)}
+    assert max(early) < 8  # of 30: where one looks back only
+
+
+def test_the_commonest_offset():
+    arcs = [
+        (torch.tensor([3, 5]), torch.tensor([1, 6])),
+        (torch.tensor([2, 0]), torch.tensor([0, 3])),
+    ]
+    assert heads.commonest_offset(arcs) == -2
+
+
+# --- five patterns --------------------------------------------------------------------------------
+
+
+def weights_of(pattern, causal=False, noise=0.0, seed=0, length=30, boundary=12):
+    generator = torch.Generator().manual_seed(seed)
+    return heads.planted_map(pattern, length, boundary, generator, noise, causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+@pytest.mark.parametrize("pattern", heads.PATTERNS)
+def test_a_planted_map_is_a_map_of_weights(pattern, causal, noise):
+    A = weights_of(pattern, causal, noise)
+    Trace(tuple(map(str, range(30))), A[None, None])  # checks the weights
+    assert torch.allclose(A.sum(-1), torch.ones(30), atol=1e-5)
+    assert (A.triu(1) == 0).all() == causal
+    assert torch.equal(A, weights_of(pattern, causal, noise))
+    assert not torch.equal(A, weights_of(pattern, causal, noise, seed=1))
+
+
+@pytest.mark.claim(43)
+@pytest.mark.parametrize("seed", range(5))
+def test_each_pattern_is_what_its_name_says(seed):
+    vertical = weights_of("vertical", seed=seed)
+    assert torch.allclose(vertical, vertical[:1].expand(30, 30))
+    assert vertical[0].topk(2).values.sum() > 0.99
+    diagonal = weights_of("diagonal", seed=seed)
+    by_offset = [diagonal.diagonal(o).sum() / 30 for o in range(-29, 30)]
+    assert abs(int(torch.stack(by_offset).argmax()) - 29) <= 2
+    assert torch.stack(by_offset).max() > 0.6
+    part = torch.arange(30) >= 12
+    block = weights_of("block", seed=seed)
+    assert (block * (part[:, None] != part)).sum(-1).max() < 1e-3
+    both = heads.pattern_features(weights_of("vertical+diagonal", seed=seed), 12)
+    assert both[1] > 0.4
+    assert both[2] > 0.3
+    with pytest.raises(ValueError, match="vertical"):
+        weights_of("horizontal")
+
+
+def test_features_equal_their_definitions():
+    A = random_maps(9, 3)
+    found = heads.pattern_features(A, 4)
+    assert found.shape == (2, 6, 6)
+    for layer in range(2):
+        for head in range(6):
+            rows = A[layer, head].tolist()
+            column = [sum(row[s] for row in rows) / 9 for s in range(9)]
+            first, second = sorted(column, reverse=True)[:2]
+            near = [
+                sum(rows[t][t + o] for t in range(9) if 0 <= t + o < 9) / 9 for o in range(-2, 3)
+            ]
+            own = sum(rows[t][s] for t in range(9) for s in range(9) if (t < 4) == (s < 4)) / 9
+            top = sum(map(max, rows)) / 9
+            apart = sum(abs(rows[t][s] - column[s]) for t in range(9) for s in range(9)) / 18
+            expected = [first, first + second, max(near), own, top, apart]
+            assert found[layer, head].tolist() == pytest.approx(expected, abs=1e-5)

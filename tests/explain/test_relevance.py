@@ -1,0 +1,179 @@
+"""Layer-wise relevance: the rules by their definitions, conservation, and a second way there."""
+
+import pytest
+import torch
+from torch import nn
+
+from attnlib.explain.relevance import halves_rule, held_fixed, relevance, z_rule
+from attnlib.models import Translator
+from attnlib.models.gates import scaled
+
+RULES = [z_rule, halves_rule]
+
+
+def numbers(seed, *shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def translator(shift=0.3, **changes):
+    """Small, with shifts in its norms unless shift is 0."""
+    torch.manual_seed(0)
+    settings = {"d_model": 12, "heads": 3, "layers": 2, "d_ff": 20, "positions": "rotary"}
+    model = Translator(9, 8, **settings | {"activation": "relu"} | changes).double().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 1:
+                change = shift if name.endswith("bias") else 0.3
+                parameter += change * torch.randn_like(parameter)
+    return model
+
+
+def pair():
+    generator = torch.Generator().manual_seed(2)
+    source = torch.randint(3, 9, (4, 6), generator=generator)
+    target = torch.randint(3, 8, (4, 6), generator=generator)
+    source[1, 4:] = target[2, 4:] = 0
+    return source, target
+
+
+def by_hand(rule, x, W, R, b):
+    """The rules as they are printed, one pair at a time."""
+    shared = torch.zeros(len(x)).double()
+    for j in range(len(R)):
+        parts = [(x[i] * W[i, j]).item() for i in range(len(x))]
+        everything = [*parts, b[j].item()]
+        if rule is z_rule:
+            shared += torch.tensor([p / sum(everything) for p in parts]) * R[j]
+            continue
+        up, down = sum(p for p in everything if p > 0), sum(p for p in everything if p < 0)
+        half = 0.5 if up and down else 1.0
+        fractions = [half * p / (up if p > 0 else down) if p else 0.0 for p in parts]
+        shared += torch.tensor(fractions) * R[j]
+    return shared
+
+
+@pytest.mark.claim(68)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", ["mixed", "biased", "one sign"])
+def test_a_rule_is_what_its_formula_says(rule, kind):
+    x, W, R = numbers(0, 5), numbers(1, 5, 3), numbers(2, 3)
+    b = numbers(3, 3) if kind == "biased" else torch.zeros(3).double()
+    if kind == "one sign":
+        x, W = x.abs(), W.abs()
+    found = rule(x, W, R, b if kind == "biased" else None)
+    torch.testing.assert_close(found, by_hand(rule, x, W, R, b))
+    assert (found.sum() - R.sum()).abs() < 1e-9 or kind == "biased"
+
+
+def test_the_halves_rule_never_makes_a_positive_score_negative():
+    shares = halves_rule(numbers(0, 50, 6), numbers(1, 6, 4), numbers(2, 50, 4).abs())
+    assert (shares >= 0).all()
+    assert (z_rule(numbers(0, 50, 6), numbers(1, 6, 4), numbers(2, 50, 4).abs()) < 0).any()
+
+
+@pytest.mark.claim(68)
+@pytest.mark.parametrize("rule", RULES)
+def test_what_leaks_goes_to_the_shifts_of_the_norms(rule):
+    source, target = pair()
+    kept = relevance(translator(shift=0), source, target, rule)
+    assert kept.leak.abs().max() < 1e-9 * kept.score.abs().max()
+    lost = relevance(translator(), source, target, rule)
+    assert lost.leak.abs().min() > 1e-3 * lost.score.abs().max()
+
+
+def test_the_score_is_that_of_the_right_tokens():
+    model, (source, target) = translator(), pair()
+    logits = model(source, target[:, :-1])
+    centred = logits - logits.mean(-1, keepdim=True)
+    wanted = target[:, 1:]
+    right = centred.gather(-1, wanted[..., None])[..., 0] * (wanted != 0)
+    found = relevance(model, source, target)
+    torch.testing.assert_close(found.score, right.sum(1))
+    assert found.heads.shape == (4, 6, 3)
+    assert (found.source[1, 4:] == 0).all()
+    assert (found.target[2, 3:] == 0).all()  # nothing is asked after the last token
+    assert (found.source[0] != 0).all()
+
+
+class Frozen(nn.Module):
+    """A norm whose standard deviation is held fixed."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x):
+        deviation = (x.var(-1, correction=0, keepdim=True) + self.norm.eps).sqrt().detach()
+        return (x - x.mean(-1, keepdim=True)) / deviation * self.norm.weight + self.norm.bias
+
+
+def frozen_score(model, source, target, gates):
+    """The score with weights and deviations held fixed, written out; a gate on every head."""
+    row = iter(gates)
+
+    def attend(layer, x, memory, allowed):
+        q, k, v = layer.project(x, memory)
+        if memory is None:
+            from attnlib.positions import rotate
+
+            q, k = (rotate(z, torch.arange(x.shape[1])) for z in (q, k))
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~allowed, -torch.inf)
+        mixed = scores.softmax(-1).detach() @ v
+        return torch.einsum("h,bhtv,hvd->btd", next(row), mixed, layer.W_O)
+
+    def feed(block, x):
+        n = Frozen(block.norm_2)(x)
+        return x + (n @ block.feed_forward.W_1).relu() @ block.feed_forward.W_2
+
+    seen = (source != 0)[:, None, None]
+    x = model.encoder.embed(source)
+    for block in model.encoder.blocks:
+        x = x + attend(block.attention, Frozen(block.norm_1)(x), None, seen)
+        x = feed(block, x)
+    memory = Frozen(model.encoder.final_norm)(x)
+    y = model.decoder.embed(target[:, :-1])
+    causal = torch.ones(y.shape[1], y.shape[1]).tril().bool()
+    for block in model.decoder.blocks:
+        y = y + attend(block.attention, Frozen(block.norm_1)(y), None, causal)
+        y = y + attend(block.cross_attention, Frozen(block.norm_cross)(y), memory, seen)
+        y = feed(block, y)
+    logits = Frozen(model.decoder.final_norm)(y) @ model.decoder.W_U
+    right = (logits - logits.mean(-1, keepdim=True)).gather(-1, target[:, 1:, None])[..., 0]
+    return (right * (target[:, 1:] != 0)).sum(1)
+
+
+@pytest.mark.claim(68)
+def test_the_z_rule_is_output_times_gradient_of_the_model_held_fixed():
+    model, (source, target) = translator(), pair()
+    found = relevance(model, source, target)
+    for row in range(len(source)):
+        gates = torch.ones(6, 3).double().requires_grad_()
+        score = frozen_score(model, source[row : row + 1], target[row : row + 1], gates)
+        torch.testing.assert_close(score[0], found.score[row])
+        (expected,) = torch.autograd.grad(score[0], gates)
+        torch.testing.assert_close(found.heads[row], expected, atol=1e-8, rtol=1e-6)
+
+
+def test_held_fixed_changes_gradients_and_no_output():
+    model, (source, target) = translator(), pair()
+
+    def gradient(some):
+        gates = torch.ones(6, 3).double().requires_grad_()
+        inputs = source[:1], target[:1, :-1]
+        logits = torch.func.functional_call(some, scaled(some, gates), inputs)
+        right = (logits - logits.mean(-1, keepdim=True)).gather(-1, target[:1, 1:, None])
+        return torch.autograd.grad(right.sum(), gates)[0]
+
+    torch.testing.assert_close(held_fixed(model)(source, target), model(source, target))
+    found = relevance(model, source[:1], target[:1]).heads[0]
+    torch.testing.assert_close(gradient(held_fixed(model)), found, atol=1e-8, rtol=1e-6)
+    for one in ({"weights": False}, {"norms": False}, {"weights": False, "norms": False}):
+        assert (gradient(held_fixed(model, **one)) - found).abs().max() > 1e-3
+    torch.testing.assert_close(gradient(held_fixed(model, False, False)), gradient(model))
+
+
+@pytest.mark.parametrize("change", [{"norm": "post"}, {"activation": "gelu"}, {"bias": True}])
+def test_models_of_another_kind_are_refused(change):
+    model = translator(**change)
+    with pytest.raises(ValueError, match="norm='pre', a ReLU and no biases"):
+        relevance(model, *pair())

@@ -1,0 +1,241 @@
+"""Faults of the machine, one after the other, in a class of forty: none becomes a verdict.
+
+Each run goes on where the last one has stopped. Forty students hand in five different works, and
+each work runs in the sandbox once; all the rest is as in `make grade`.
+"""
+
+import copy
+import csv
+import errno
+import itertools
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from attacks import NAME, RIGHT, SOLVED
+from classroom import answered, hand_in, released_class, solved
+from nbconvert.writers import FilesWriter
+
+from grading import preprocess, sandbox, submission
+from grading.autograde import grade_class
+from grading.build import BuildError
+from grading.marks import write_marks
+from grading.preprocess import MANUAL
+from grading.settings import Places
+from grading.submission import How, points
+from grading.watch import Limits
+
+REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
+pytestmark = pytest.mark.skipif(
+    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
+)
+TASKS = points(NAME)
+BYHAND = "explain_scale"
+FULL = {task: (most, "graded") for task, most in TASKS.items()} | {BYHAND: (0.0, MANUAL)}
+NONE = dict.fromkeys(TASKS, (0.0, "graded"))
+LIMITS = Limits(cell_seconds=40, total_seconds=200)
+# five works with the rows that must come of each
+WORKS: list[tuple[Any, dict[str, tuple[float, str]]]] = [
+    (solved(NAME), FULL),
+    (answered(NAME, {}), NONE),
+    (answered(NAME, {"attend_answer": RIGHT}), NONE | {"attend": (3.0, "graded")}),
+    (answered(NAME, {"word_map_answer": SOLVED}), NONE | {"word_map": (3.0, "graded")}),
+    (b"no notebook", dict.fromkeys(TASKS, (0.0, "crashed"))),
+]
+STUDENTS = [f"s{i:02d}" for i in range(40)]
+Fault = Callable[[pytest.MonkeyPatch, Places], None]
+
+
+def no_room(*args: Any, **kwargs: Any) -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def no_memory(*args: Any, **kwargs: Any) -> Any:
+    raise MemoryError
+
+
+def killed(*args: Any, **kwargs: Any) -> Any:
+    return [{"started": True}, {"end": "crashed", "reason": "(signal 9)"}], ("crashed", "")
+
+
+FAULTS: dict[str, tuple[str, Fault]] = {
+    "no room for the job": (
+        "No space left",
+        lambda patch, places: patch.setattr(sandbox, "watch", no_room),
+    ),
+    "no memory for the sandbox": (
+        "memory",
+        lambda patch, places: patch.setattr(sandbox, "watch", no_memory),
+    ),
+    "no bubblewrap any more": (
+        "apt install bubblewrap",
+        lambda patch, places: patch.setattr(sandbox.shutil, "which", lambda name: None),
+    ),
+    "a sandbox that dies before it starts": (
+        "did not start",
+        lambda patch, places: patch.setattr(
+            sandbox, "watch", lambda *a: ([], ("crashed", "ended from inside (status 137)"))
+        ),
+    ),
+    "the machine kills for memory": (
+        "run out of memory",
+        lambda patch, places: (
+            patch.setattr(sandbox, "watch", killed),
+            patch.setattr(sandbox, "killed_for_memory", itertools.count().__next__),
+        )[0],
+    ),
+    "no memory for the judge": (
+        "not enough memory",
+        lambda patch, places: patch.setattr(preprocess, "verdict", no_memory),
+    ),
+    "no room for the graded notebook": (
+        "No space left",
+        lambda patch, places: patch.setattr(FilesWriter, "write", no_room),
+    ),
+    "no room for the report": (
+        "No space left",
+        lambda patch, places: patch.setattr(submission, "write", no_room),
+    ),
+    "an unreadable disk": (
+        "Input/output error",
+        lambda patch, places: patch.setattr(submission, "fingerprint", lambda path: broken()),
+    ),
+}
+
+
+def broken() -> str:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@contextmanager
+def locked(places: Places) -> Iterator[None]:
+    """Another program holds the gradebook."""
+    held = sqlite3.connect(places.home / "gradebook.db", isolation_level=None)
+    held.execute("BEGIN EXCLUSIVE")
+    try:
+        yield
+    finally:
+        held.close()
+
+
+@contextmanager
+def torn(places: Places) -> Iterator[None]:
+    """The gradebook's file is damaged, until a copy is put back."""
+    path = places.home / "gradebook.db"
+    shutil.copyfile(path, path.with_suffix(".copy"))
+    path.write_bytes(b"not a database at all" * 1000)
+    try:
+        yield
+    finally:
+        shutil.copyfile(path.with_suffix(".copy"), path)
+
+
+def grade(places: Places, students: list[str]) -> None:
+    how = How(places, "a seed of the faults", LIMITS, patience=2.0)
+    grade_class(NAME, students, how, lambda: ThreadPoolExecutor(1), progress=False)
+
+
+def graded(places: Places) -> dict[str, bytes]:
+    """The reports that lie there."""
+    found = places.autograded.glob(f"*/{NAME}/report.json")
+    return {path.parent.parent.name: path.read_bytes() for path in found}
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, dict[str, Any]]:
+    """A class that was graded through all faults, and what each run has said and left."""
+    places = released_class(NAME, tmp_path_factory.mktemp("faulty") / "class")
+    for number, student in enumerate(STUDENTS):
+        hand_in(places, NAME, student, WORKS[number % len(WORKS)][0])
+    real, known = preprocess.run, dict[str, Any]()
+
+    def once(notebook: Any, *rest: Any) -> Any:
+        """Each work runs once, but for those that meet a fault."""
+        key = "".join(cell.source for cell in notebook.cells)
+        if key not in known or sandbox.watch is not watch:
+            done = real(notebook, *rest)
+            known.setdefault(key, done)
+            return copy.deepcopy(done)
+        return copy.deepcopy(known[key])
+
+    watch, told = sandbox.watch, dict[str, Any]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preprocess, "run", once)
+        grade(places, STUDENTS[:4])
+        at = 4
+        for name, (_, fault) in FAULTS.items():
+            before = graded(places)
+            with pytest.MonkeyPatch.context() as inner:
+                known_before = dict(known)
+                if "bubblewrap" in name:
+                    known.clear()
+                fault(inner, places)
+                told[name] = (stopped(places, STUDENTS), before, graded(places))
+                known |= known_before
+            at += 2
+            grade(places, STUDENTS[:at])
+        for name, trouble in (("locked", locked), ("torn", torn)):
+            before = graded(places)
+            with trouble(places):
+                told[name] = (stopped(places, STUDENTS), before, graded(places))
+        grade(places, STUDENTS)
+    return places, told
+
+
+def stopped(places: Places, students: list[str]) -> str:
+    """What a run says that cannot go on; nothing if it went on."""
+    try:
+        grade(places, students)
+    except BuildError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        *((name, word) for name, (word, _) in FAULTS.items()),
+        ("locked", "locked"),
+        ("torn", "not a"),
+    ],
+)
+def test_a_fault_stops_the_run_with_a_sentence_and_says_nothing_of_anybody(
+    faulty: Any, name: str, word: str
+) -> None:
+    said, before, after = faulty[1][name]
+    assert said.startswith("Grading has stopped at s"), said
+    assert word in said
+    assert "\n" not in said
+    assert "run the same command again" in said
+    # whoever is graded without what is broken is graded; nobody is judged by what is
+    assert {student: after[student] for student in before} == before
+    new = {student for student in after if student not in before}
+    assert all(STUDENTS.index(student) % len(WORKS) == 4 for student in new), new
+
+
+def test_all_240_rows_are_as_foreseen_in_the_end(faulty: Any) -> None:
+    with write_marks(faulty[0]).open(encoding="utf-8", newline="") as table:
+        rows = list(csv.DictReader(table))
+    assert len(rows) == 40 * 6
+    for row in rows:
+        work = WORKS[STUDENTS.index(row["student"]) % len(WORKS)][1]
+        assert (float(row["points"]), row["status"]) == work[row["task"]], row
+
+
+def test_the_gradebook_agrees(faulty: Any) -> None:
+    from nbgrader.api import Gradebook
+
+    with Gradebook(faulty[0].gradebook, "attention") as gradebook:
+        for number, student in enumerate(STUDENTS):
+            for task, (most, status) in WORKS[number % len(WORKS)][1].items():
+                grade = gradebook.find_grade(task, NAME, NAME, student)
+                assert (grade.score, grade.needs_manual_grade) == (most, status == MANUAL)
+
+
+def test_nothing_half_written_is_left(faulty: Any) -> None:
+    assert not list(faulty[0].home.rglob("*.part"))
