@@ -4,6 +4,10 @@ Each route is the source of a cell that defines the task's function, rightly if 
 All routes to one task run in one kernel, one after the other, each followed by its check cell.
 """
 
+from pathlib import Path
+
+JUDGE = Path(__file__).parents[2] / "grading" / "judge.py"
+assert JUDGE.exists(), "else this door would be shut by its absence"
 NAME = "scaled_dot_product_attention"
 HALVES = "'scaled_dot_' + 'product_attention'"
 
@@ -447,7 +451,7 @@ DOORS: dict[str, str] = {
     "a device": "import os; os.mknod('/tmp/d', 0o20666, os.makedev(1, 1))",
     "a name of the host": "import socket; socket.sethostname('x')",
     "the clock": "import time; time.clock_settime(0, 0)",
-    "a file of the course": "open('/work/main/grading/judge.py')",
+    "a file of the course": f"open({str(JUDGE)!r})",
     "write to the environment": "open(torch.__file__, 'a')",
     "write to check": "import attnlib.check as c; open(c.__file__, 'a')",
     "a program into /usr": "open('/usr/bin/x', 'w')",
