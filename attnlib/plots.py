@@ -61,7 +61,17 @@ def show(fig: Any, alt: str) -> Figure:
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         fig.savefig(buffer, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
     plt.close(fig)
-    return Figure(buffer.getvalue(), alt)
+    return Figure(_with_palette(buffer), alt)
+
+
+def _with_palette(png: io.BytesIO) -> bytes:
+    """The picture with 256 colours of its own: less than half the bytes, and nobody sees it."""
+    from PIL import Image
+
+    picture, target = Image.open(png).convert("RGB"), io.BytesIO()
+    few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(target, "PNG", optimize=True)
+    return target.getvalue()
 
 
 def lines(

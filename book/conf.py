@@ -13,6 +13,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinxcontrib.bibtex",
     "book.docstrings",
+    "book.icons",
     "book.mathml",
 ]
 html_theme = "sphinx_book_theme"
