@@ -14,7 +14,7 @@ $(error No Python was found. Install Python 3.11 or newer (python.org), then run
 endif
 
 .PHONY: help lab test quick chapters book slides pdf bench mutants setup clean
-.PHONY: exercises student release collect grade feedback marks
+.PHONY: exercises student release collect grade feedback marks insights
 
 help:
 	@$(COURSE) help
@@ -39,7 +39,7 @@ endif
 mutants:
 	@$(COURSE) mutants $(INDEX) $(ROOM) $(ARGS)
 
-exercises student grade feedback marks:
+exercises student grade feedback marks insights:
 	@$(COURSE) $@ $(NAME) $(ARGS)
 
 release:

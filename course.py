@@ -65,6 +65,8 @@ make grade NAME=04_self_attention
 make feedback NAME=04_self_attention
                 write a page per student
 make marks      write grading/marks.csv
+make insights NAME=04_self_attention
+                write a page about what the class got wrong, nobody's name in it
 
 Without make: python course.py lab, python course.py test, and so on.
 make lab PYTHON=python3.12 uses another Python; make lab TORCH_INDEX=URL takes torch alone from
@@ -279,7 +281,16 @@ COMMANDS = {
     "mutants": mutants,
 }
 COMMANDS.update((name, module("book", name)) for name in ("book", "slides", "pdf"))
-INSTRUCTORS = ("exercises", "student", "release", "collect", "grade", "feedback", "marks")
+INSTRUCTORS = (
+    "exercises",
+    "student",
+    "release",
+    "collect",
+    "grade",
+    "feedback",
+    "marks",
+    "insights",
+)
 COMMANDS.update((name, module("grading", name)) for name in INSTRUCTORS)
 
 

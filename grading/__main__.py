@@ -33,6 +33,8 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("feedback", help="write a page per student")
     one.add_argument("names", nargs="*", metavar="NAME", help="exercises; all if none is named")
     commands.add_parser("marks", help="write marks.csv")
+    one = commands.add_parser("insights", help="write a page about what a class got wrong")
+    one.add_argument("name", metavar="NAME", help="the exercise, such as 04_self_attention")
     return main
 
 
@@ -70,6 +72,10 @@ def run(options: argparse.Namespace) -> int:
 
         for line in feedback(options.names, places):
             print(line)
+    elif options.command == "insights":
+        from grading.insights import insights
+
+        print(f"written: {insights(options.name, places)}")
     elif options.command == "marks":
         from grading.marks import write_marks
 

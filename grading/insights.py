@@ -1,0 +1,291 @@
+"""What a class got wrong: `make insights NAME=…` writes a page for the lecturer, no name in it.
+
+It reads the reports that grading wrote, the graded notebooks, and the lists of what was collected;
+it runs nothing. Of each task it tells how many passed, which mistakes how often, and shows two
+answers: the shortest with the commonest mistake, and the shortest right one. Comments and
+docstrings are left out, and so is an answer in which a student's id or name occurs.
+"""
+
+import ast
+import base64
+import html
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import nbformat
+
+from attnlib import plots
+from grading import tables
+from grading.build import BuildError, known
+from grading.collect import due_dates, timestamp
+from grading.faults import write
+from grading.marks import GRADED, Mark, marks_of, students
+from grading.recognise import plain
+from grading.restore import grade_id
+from grading.settings import Places
+from grading.submission import points, read_report, report_path
+from grading.task import Task
+from grading.tasks import exercise
+from grading.whose import read_roster
+
+LONGEST = 25  # lines of an answer on the page
+MISSING = "not written"
+OTHER = "other values than the right ones, by no mistake that the task names"
+STYLE = """body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff;
+  max-width: 60rem; margin: auto; padding: 1rem; }
+pre { background: #f3f4f6; padding: .6rem; overflow-x: auto; }
+td, th { text-align: left; padding: .1rem .8rem .1rem 0; vertical-align: top; }
+td:first-child { text-align: right; white-space: nowrap; } img { max-width: 100%; }"""
+
+
+@dataclass
+class Work:
+    """What one student did: marks by task, answers by task, how often and when handed in."""
+
+    marks: dict[str, Mark]
+    answers: dict[str, str]
+    seconds: float
+    attempts: int
+    early: float | None  # hours before it was due
+
+
+@dataclass
+class Told:
+    """A task as the page tells it."""
+
+    name: str
+    passed: int = 0
+    judged: int = 0
+    waiting: int = 0
+    mistakes: Counter[str] = field(default_factory=Counter)
+    right: list[str] = field(default_factory=list)
+    wrong: dict[str, list[str]] = field(default_factory=dict)
+
+
+def mistake(task: Task | None, reason: str) -> str:
+    """The mistake in the reason of a mark: named by the task, or its kind.
+
+    >>> mistake(None, "it raised TypeError: bad (f(float32 (2, 3)))")
+    'it raised TypeError'
+    >>> mistake(None, "no answer: it is not written yet")
+    'not written'
+    """
+    sentences = sorted(task.mistakes if task else (), key=len, reverse=True)
+    for sentence in sentences:
+        if sentence[1:].rstrip(".") in reason:  # a reason may begin it small
+            return sentence
+    if "it is not written yet" in reason:
+        return MISSING
+    if raised := re.match(
+        r"(it raised \w+|it changes argument \d|it changes its argument)", reason
+    ):
+        return raised[0]
+    if reason.startswith(("no answer", "forged", "right, but")):
+        return reason.partition(" (")[0]
+    shape = re.search(r"\bshape\b|\bdtype\b", reason)
+    return f"another {shape[0]} than the right one" if shape else OTHER
+
+
+def code(notebook: Any) -> dict[str, str]:
+    """The answers of a graded notebook by task, without comments and docstrings, if Python."""
+    found = {}
+    for cell in notebook.cells:
+        name = grade_id(cell) or ""
+        if cell.cell_type == "code" and name.endswith("_answer"):
+            found[name.removesuffix("_answer")] = without_remarks(cell.source)
+    return found
+
+
+def without_remarks(source: str) -> str:
+    """Source without comments and docstrings; empty if it is no Python.
+
+    >>> print(without_remarks("def f(x):  # by Ada\\n    'Ada wrote it'\\n    return x"))
+    def f(x):
+        return x
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [line for line in body if not _remark(line)]
+            node.body = kept or [ast.Pass()] * (not isinstance(node, ast.Module))  # type: ignore[attr-defined]
+    return tables.visible(ast.unparse(ast.fix_missing_locations(tree)))
+
+
+def _remark(line: ast.stmt) -> bool:
+    """Whether a statement is nothing but a text."""
+    value = line.value if isinstance(line, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def anonymous(answer: str, words: set[str]) -> bool:
+    """Whether none of these words, of names and ids, occurs in an answer."""
+    return not words & set(plain(answer.replace("_", " ")).split())
+
+
+def everybodys_words(places: Places) -> set[str]:
+    """The words of all names and ids, longer than two letters."""
+    texts = [*students(places), *(one.name for one in read_roster(places) or [])]
+    return {word for text in texts for word in plain(text).split() if len(word) > 2}
+
+
+def hand_ins(name: str, places: Places) -> Counter[str]:
+    """How many different times each student handed an exercise in, by all lists of `collect`."""
+    lists = [places.home / "collected.csv", *places.collected.glob("collected_*.csv")]
+    rows = [row for path in lists if path.exists() for row in tables.read(path)]
+    times = {
+        (row["student"], row["handed in"])
+        for row in rows
+        if row["exercise"] == name and row["student"] and row["handed in"]
+    }
+    return Counter(student for student, _ in times)
+
+
+def work(name: str, places: Places) -> list[Work]:
+    """What was graded of an exercise, of everybody who handed something in."""
+    most, due, tried = points(name), due_dates(places).get(name), hand_ins(name, places)
+    found = []
+    read: Any = nbformat.read
+    for student in students(places):
+        report = read_report(report_path(name, student, places))
+        if report is None or report["submission"] is None:
+            continue
+        lines = {mark.task: mark for mark in marks_of(student, name, most, places)}
+        path = places.autograded / student / name / f"{name}.ipynb"
+        answers = code(read(path, as_version=4)) if path.exists() else {}
+        at = timestamp(places.submitted / student / name / f"{name}.ipynb")
+        early = _hours(at, due)
+        found.append(Work(lines, answers, report["seconds"], tried[student], early))
+    return found
+
+
+def _hours(at: datetime | None, due: datetime | None) -> float | None:
+    return (due - at).total_seconds() / 3600 if at and due else None
+
+
+def told(name: str, works: Sequence[Work], words: set[str]) -> list[Told]:
+    """Each task of an exercise, over all that was handed in."""
+    tasks: Mapping[str, Task] = exercise(name)
+    found = []
+    for task in points(name):
+        one = Told(task)
+        for done in works:
+            mark, answer = done.marks[task], done.answers.get(task, "")
+            one.waiting += mark.status != GRADED
+            one.judged += mark.status == GRADED
+            full = mark.points == mark.max_points
+            one.passed += mark.status == GRADED and full
+            show = answer if answer and anonymous(answer, words) else None
+            if mark.status == GRADED and full:
+                one.right += [show] if show else []
+            elif mark.status == GRADED and task in tasks:
+                kind = mistake(tasks[task], mark.reason)
+                one.mistakes[kind] += 1
+                one.wrong.setdefault(kind, []).extend([show] if show else [])
+        found.append(one)
+    return found
+
+
+def examples(one: Told) -> list[tuple[str, str]]:
+    """Up to two answers with their headings: the commonest mistake's and a right one, the shortest
+    of each that fits the page."""
+    shown = []
+    for kind, _ in one.mistakes.most_common():
+        if kind != MISSING and (answer := _shortest(one.wrong[kind])):
+            shown.append((f"Wrong: {kind}", answer))
+            break
+    if answer := _shortest(one.right):
+        shown.append(("Right, and the shortest", answer))
+    return shown
+
+
+def _shortest(answers: Sequence[str]) -> str:
+    fitting = [answer for answer in answers if answer.count("\n") < LONGEST]
+    return min(fitting, key=lambda answer: (len(answer), answer), default="")
+
+
+# the page
+
+
+def figure(works: Sequence[Work]) -> plots.Figure:
+    """Points of all students, and points by how often they handed in, where that is known."""
+    import matplotlib.pyplot as plt
+
+    total = [sum(mark.points for mark in one.marks.values()) for one in works]
+    most = sum(mark.max_points for mark in works[0].marks.values())
+    tried = sorted({one.attempts for one in works if one.attempts})
+    picture, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    left.hist(total, bins=range(int(most) + 2), align="left", color=plots.COLOURS[0])
+    left.set(xlabel="points", ylabel="students", xlim=(-0.7, most + 0.7))
+    groups = [[t for t, o in zip(total, works, strict=True) if o.attempts == n] for n in tried]
+    if groups:
+        right.boxplot(groups, tick_labels=tried)
+    right.set_visible(bool(groups))
+    for axis in (left.xaxis, left.yaxis, right.yaxis):
+        axis.get_major_locator().set_params(integer=True)
+    right.set(xlabel="times handed in", ylabel="points", ylim=(-0.3, most + 0.3))
+    pairs = zip(tried, groups, strict=True)
+    medians = ", ".join(f"{n}: {median(g):g} (of {len(g)})" for n, g in pairs)
+    alt = f"Left: points of {len(works)} students, median {median(total):g} of {most:g}. "
+    return plots.show(picture, alt + f"Right: median points by times handed in: {medians or '–'}.")
+
+
+def page(name: str, works: Sequence[Work], tasks: Sequence[Told]) -> str:
+    """The page, as HTML."""
+    shown, seconds = figure(works), [one.seconds for one in works]
+    early = [one.early for one in works if one.early is not None]
+    times = f"A submission ran {median(seconds):.1f} s (median; the longest {max(seconds):.1f} s). "
+    if early:
+        times += f"The median was handed in {median(early):.0f} h before it was due"
+        times += f", {sum(hours < 0 for hours in early)} of {len(early)} late."
+    picture = base64.b64encode(shown.png).decode()
+    parts = [
+        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{html.escape(name)}</title>',
+        f"<style>{STYLE}</style><h1>{html.escape(name)}: what a class of {len(works)} did</h1>",
+        f'<p>{times}</p><img alt="{html.escape(shown.alt)}" src="data:image/png;base64,{picture}">',
+        *(section(one) for one in tasks),
+    ]
+    return "\n".join(parts) + "\n</html>\n"
+
+
+def section(one: Told) -> str:
+    """A task on the page."""
+    rows = "".join(
+        f"<tr><td>{count}</td><td>{html.escape(kind)}</td></tr>"
+        for kind, count in one.mistakes.most_common()
+    )
+    waits = f"; {one.waiting} wait for a person or did not run" if one.waiting else ""
+    head = f"<h2>{html.escape(one.name)}</h2><p>{one.passed} of {one.judged} passed{waits}.</p>"
+    table = f"<table><tr><th>students</th><th>mistake</th></tr>{rows}</table>" if rows else ""
+    return (
+        head
+        + table
+        + "".join(
+            f"<h3>{html.escape(why)}</h3><pre>{html.escape(answer)}</pre>"
+            for why, answer in examples(one)
+        )
+    )
+
+
+def insights(wanted: str, places: Places) -> Path:
+    """Write the page of an exercise to `insights/` at the class's home, and return its path.
+
+    Raises:
+        BuildError: if nothing of it has been graded.
+    """
+    name = known(wanted)
+    works = work(name, places)
+    if not works:
+        raise BuildError(f"nothing of {name} has been graded; run make grade NAME={name} first")
+    path = places.home / "insights" / f"{name}.html"
+    write(path, page(name, works, told(name, works, everybodys_words(places))))
+    return path

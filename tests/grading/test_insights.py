@@ -1,0 +1,96 @@
+"""What a class got wrong: counted by task, two answers shown, and nobody's name on the page."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from classroom import answered, hand_in, released_class
+
+from grading.build import BuildError
+from grading.insights import anonymous, insights, mistake, without_remarks
+from grading.settings import Places
+from grading.submission import How, grade_one
+from grading.tasks import exercise
+
+NAME = "04_self_attention"
+AXIS = """
+def attend(q, k, v):
+    # {remark}
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    {word} = scores.softmax(dim=2 if scores.ndim > 2 else 1)
+    return {word} @ v, {word}
+"""
+RIGHT = '''
+def attend(q, k, v):
+    """{remark} wrote <this>."""
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    weights = scores.softmax(-1)
+    return weights @ v, weights
+'''
+CLASS = {
+    "lovelace": RIGHT.format(remark="Ada Lovelace"),
+    "turing": AXIS.format(remark="by turing", word="weights"),
+    "noether": AXIS.format(remark="", word="noether"),
+    "hopper": "def attend(q, k, v):\n    return 1 / 0",
+    "gauss": None,
+}
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
+    home = tmp_path_factory.mktemp("insights")
+    places = released_class(NAME, home)
+    rows = [("id", "name"), *((student, f"{student.title()}, A.") for student in CLASS)]
+    with (home / "roster.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    for student, answer in CLASS.items():
+        if answer:
+            work = answered(NAME, {"attend_answer": answer})
+            hand_in(places, NAME, student, work)
+            grade_one(NAME, student, How(places, "a seed", unsafe=True))
+    return places
+
+
+def test_mistakes_are_counted_and_answers_shown_without_names(places: Places) -> None:
+    (places.home / "collected.csv").write_text(
+        "student,exercise,status,handed in,file,reason\n"
+        f"turing,{NAME},collected,2026-01-02 10:00,a.ipynb,\n"
+        f"turing,{NAME},duplicate,2026-01-01 10:00,b.ipynb,\n"
+    )
+    text = insights(NAME, places).read_text(encoding="utf-8")
+    attend = text[text.index("<h2>attend</h2>") : text.index("<h2>causal_weights</h2>")]
+    assert "1 of 4 passed" in attend
+    assert "<td>2</td><td>Your softmax is over axis 2." in attend
+    assert "<td>1</td><td>it raised ZeroDivisionError</td>" in attend
+    assert attend.count("<pre>") == 2
+    assert "scores.softmax(dim=2" in attend
+    assert "scores.softmax(-1)" in attend
+    assert "2: " in text.partition("Right: median points by times handed in")[2][:40]
+    assert not [name for name in (*CLASS, "Ada") if name in text.lower().replace("numpy", "")]
+    assert "0 of 4 passed" in text[text.index("<h2>causal_weights</h2>") :]
+    assert "<td>4</td><td>not written</td>" in text
+    assert "NotImplementedError" not in text
+
+
+def test_what_is_shown_of_an_answer_is_its_code() -> None:
+    shown = without_remarks(CLASS["lovelace"] or "")
+    assert "Lovelace" not in shown
+    assert shown.startswith("def attend(q, k, v):\n    scores")
+    assert without_remarks("def f(:") == ""
+    assert anonymous("x = weights", {"turing"})
+    assert not anonymous("x = my_turing_weights", {"turing"})
+
+
+def test_every_named_mistake_is_found_in_its_reason() -> None:
+    for task in exercise(NAME).values():
+        for sentence in task.mistakes:
+            told = f"{sentence[0].lower()}{sentence[1:].rstrip('.')} (f(float32 (2, 3)))"
+            assert mistake(task, told) == sentence
+        assert mistake(task, "the shape is (2,), and should be (3,)") == (
+            "another shape than the right one"
+        )
+
+
+def test_a_class_of_which_nothing_is_graded_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=f"make grade NAME={NAME}"):
+        insights(NAME, Places(tmp_path, tmp_path))
