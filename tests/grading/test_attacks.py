@@ -88,7 +88,10 @@ def test_honest_points_are_kept_or_wait_for_a_person(attacked: Any, name: str) -
     task = report["tasks"][HONEST]
     may_be = (GRADED, MANUAL) if attack.honest == UNSURE else (attack.honest.partition(",")[0],)
     assert task["status"] in may_be, described(report)
-    assert task["points"] == (3 if attack.honest == "graded" else 0)
+    if attack.honest == UNSURE:  # it is paid or not, as the thread's output comes late or early
+        assert task["points"] in (0, 3)
+    else:
+        assert task["points"] == (3 if attack.honest == "graded" else 0)
     assert points(report) == task["points"]
 
 
