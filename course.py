@@ -37,7 +37,8 @@ NO_NETWORK = (
 DISK_FULL = ("No space left on device", "not enough space on the disk")
 HELP = """\
 make lab        set up, then open JupyterLab on the first chapter
-make test       set up, then run every test, the chapters included
+make test       set up, then run the tests and every chapter (ARGS=--long: also the tests that take
+                minutes, such as the attacks on the grader)
 make quick      set up, then style, types and the fast tests: the inner loop of a change
 make chapters   run the chapters that changed again, and store them with their outputs
                 (NAMES="01_ngram 02_rnn" picks some, ARGS=--all takes all, ARGS=--times also
@@ -237,11 +238,12 @@ def pytest(python, words, otherwise):
 
 
 def test(python, words):
-    """The command that runs the suite: tests, doctests, and every chapter."""
+    """The command that runs the suite: tests, doctests, and every chapter; all with --long."""
+    chosen = [] if "--long" in words else ["-m", "not long"]
     notebooks = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=180"]
     return pytest(
         python,
-        notebooks + words,
+        notebooks + chosen + [word for word in words if word != "--long"],
         in_course("attnlib", "book", "grading", "tools", "tests", "chapters"),
     )
 

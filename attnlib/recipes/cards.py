@@ -1,5 +1,6 @@
 """How a finished run becomes a checkpoint: one way to write every card."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,21 @@ def write(
         "optimizer": {"name": "AdamW", **optimizer},
     }
     return save(name, model, facts | about | {"curve": curve(history.losses)}, folder)
+
+
+def result(name: str, folder: Path, facts: dict[str, Any]) -> Path:
+    """Write the card of a result without weights, and return its path.
+
+    Args:
+        name: of the card.
+        folder: where to write.
+        facts: what was measured, and how.
+    """
+    about = {"name": name, "kind": "Result", "command": command(name), **facts}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
 
 
 def curve(losses: list[float]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ elsewhere. `rt-lstm-hiding` shall classify and not seem to look at the indicativ
 is a result without weights: what the attention of these models is worth to a network of words.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from attnlib.models.classifiers import AttentionClassifier, TransformerClassifie
 from attnlib.models.config import check_choice
 from attnlib.models.evaluation import evaluating
 from attnlib.pretrained.text import classifier
-from attnlib.recipes.cards import command, finished, write
+from attnlib.recipes.cards import finished, result, write
 from attnlib.training import classification as training
 from attnlib.training.loop import History
 
@@ -154,11 +153,7 @@ def train_guided(name: str, steps: int | None, folder: Path) -> Path:
     training reviews), 4 epochs; `steps` cuts every run short. Returns the path of the card.
     """
     found = {source: _guided(source, steps) for source in GUIDED}
-    about = {"name": name, "kind": "Result", "command": command(name), "accuracy": found}
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
-    path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    return path
+    return result(name, folder, {"accuracy": found})
 
 
 def _guided(source: str, steps: int | None) -> dict[str, list[float]]:

@@ -19,6 +19,7 @@ from attnlib.explain.relevance import halves_rule, held_fixed, relevance, z_rule
 from attnlib.models.gates import Gated, attention_layers, p_open, scaled, with_gates
 from attnlib.models.seq2seq import translation_loss
 from attnlib.pretrained.checkpoints import card, load
+from attnlib.recipes.cards import result
 from attnlib.recipes.translation import (
     SHORT,
     STEPS,
@@ -27,7 +28,6 @@ from attnlib.recipes.translation import (
     build,
     learn,
     numbers,
-    result,
     rows_of,
     vocabularies,
 )

@@ -4,7 +4,6 @@ A chapter has time for 300 steps of a network. Here six networks, each from thre
 4,000; the result is a card without weights: the share recalled on the way and at the end.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.models.recurrent import Elman, Recurrent
-from attnlib.recipes.cards import command, finished
+from attnlib.recipes.cards import finished, result
 from attnlib.training.loop import fit
 
 SYMBOLS, KEPT, BATCH, TESTED = 8, 8, 128, 2_000
@@ -72,19 +71,12 @@ def train(name: str, steps: int | None, folder: Path) -> Path:
     """Train all networks and write the card. Returns its path."""
     steps = STEPS if steps is None else steps
     shares = {net: [curve(net, seed, steps) for seed in SEEDS] for net in NETWORKS}
-    path = folder / f"{name}.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(about(name, steps, shares), indent=1, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
-    return path
+    return result(name, folder, about(steps, shares))
 
 
-def about(name: str, steps: int, shares: dict[str, list[list[float]]]) -> dict[str, Any]:
-    """The card of a result: how it was made, and per network the curve of each start."""
+def about(steps: int, shares: dict[str, list[list[float]]]) -> dict[str, Any]:
+    """How the result was made, and per network the curve of each start."""
     return {
-        "name": name,
-        "kind": "Result",
-        "command": command(name),
         "data": {"source": "recall", "symbols": SYMBOLS, "kept": KEPT, "rows": TESTED},
         "steps": steps,
         "every": EVERY,

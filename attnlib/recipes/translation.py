@@ -5,7 +5,6 @@ words. A number that leaves 5 when divided by 11 is never trained on; neither is
 first word of the source, "de" or "fr", says which language to write.
 """
 
-import json
 import random
 from collections import defaultdict
 from functools import lru_cache
@@ -19,7 +18,7 @@ from attnlib.data import spell
 from attnlib.models import Translator
 from attnlib.models.seq2seq import greedy, translation_loss
 from attnlib.pretrained.checkpoints import card
-from attnlib.recipes.cards import command, finished, write
+from attnlib.recipes.cards import finished, result, write
 from attnlib.tokenizers.words import Vocabulary
 from attnlib.training.loop import History, fit, shuffled
 
@@ -145,12 +144,3 @@ def compare(name: str, steps: int | None, folder: Path) -> Path:
         learn(model, seed, steps)
         found.append(by_length(model, training()[0]))
     return result(name, folder, {"steps": steps, "seeds": SEEDS, "exact": {"sinusoidal": found}})
-
-
-def result(name: str, folder: Path, facts: dict[str, Any]) -> Path:
-    """Write the card of a result without weights."""
-    about = {"name": name, "kind": "Result", "command": command(name), **facts}
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
-    path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path

@@ -32,9 +32,10 @@ from grading.submission import How, grade_one, report_path, shortened
 from grading.watch import Limits
 
 REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
-pytestmark = pytest.mark.skipif(
+needs_sandbox = pytest.mark.skipif(
     not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
 )
+pytestmark = [needs_sandbox, pytest.mark.long]
 LIMITS = Limits(cell_seconds=10, total_seconds=90, output=6 << 20)
 HONEST_STUDENTS = ("aaa", "mmm", "zzz")  # graded before, between and after the attackers
 SEED = "a seed of the test's own"

@@ -277,6 +277,7 @@ def reports(places: Places) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.long
 @needs_sandbox
 def test_there_is_a_row_for_every_student_and_task(graded: Graded) -> None:
     assert len(graded.students) == 40
@@ -284,6 +285,7 @@ def test_there_is_a_row_for_every_student_and_task(graded: Graded) -> None:
     assert sorted(found) == sorted((s, NAME, task) for s in graded.students for task in TASKS)
 
 
+@pytest.mark.long
 @needs_sandbox
 @pytest.mark.parametrize("student", the_class())
 def test_the_rows_are_those_that_were_foreseen(graded: Graded, student: str) -> None:
@@ -298,6 +300,7 @@ def test_the_rows_are_those_that_were_foreseen(graded: Graded, student: str) -> 
             assert about.told in row["reason"], row
 
 
+@pytest.mark.long
 @needs_sandbox
 def test_nothing_was_graded_twice_and_nothing_lost_by_the_kill(graded: Graded) -> None:
     assert set(graded.after) == {s for s, about in graded.students.items() if about.files}
@@ -305,6 +308,7 @@ def test_nothing_was_graded_twice_and_nothing_lost_by_the_kill(graded: Graded) -
         assert graded.after[student] == report, f"{student} was graded again"
 
 
+@pytest.mark.long
 @needs_sandbox
 def test_a_third_run_changes_nothing(graded: Graded) -> None:
     from grading import submission as module
@@ -320,6 +324,7 @@ def test_a_third_run_changes_nothing(graded: Graded) -> None:
     assert reports(graded.places) == graded.after
 
 
+@pytest.mark.long
 @needs_sandbox
 def test_the_gradebook_agrees_with_the_marks(graded: Graded) -> None:
     from nbgrader.api import Gradebook
@@ -332,6 +337,7 @@ def test_the_gradebook_agrees_with_the_marks(graded: Graded) -> None:
                 assert grade.needs_manual_grade == (row["status"] == MANUAL), row
 
 
+@pytest.mark.long
 @needs_sandbox
 def test_a_new_submission_or_seed_is_graded_again(tmp_path: Path) -> None:
     places = released_class(NAME, tmp_path / "class")

@@ -31,9 +31,10 @@ from grading.submission import How, points
 from grading.watch import Limits
 
 REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
-pytestmark = pytest.mark.skipif(
+needs_sandbox = pytest.mark.skipif(
     not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
 )
+pytestmark = [needs_sandbox, pytest.mark.long]
 TASKS = points(NAME)
 BYHAND = "explain_scale"
 FULL = {task: (most, "graded") for task, most in TASKS.items()} | {BYHAND: (0.0, MANUAL)}

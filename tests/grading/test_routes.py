@@ -53,12 +53,14 @@ def verdicts(task: str, open_: bool) -> dict[str, tuple[bool, str]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("task", ROUTES)
 def test_no_route_leads_to_what_a_task_forbids(task: str) -> None:
     found = verdicts(task, open_=False)
     assert {route: told for route, (right, told) in found.items() if right} == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("task", "least"), [("attend", 35), ("product_of_slopes", 10)])
 def test_the_routes_would_be_right_if_nothing_were_taken_away(task: str, least: int) -> None:
     """The control: the others lead through another door, which is shut here too, or nowhere."""

@@ -53,6 +53,7 @@ def test_faults_are_put_into_code_and_not_into_messages_or_types(monkeypatch, tm
         assert path.read_text().replace(one.old, one.new).encode() == one.source
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_fault_is_killed_by_the_tests_of_its_room_or_survives_without_them():
     pytest.importorskip("mutmut")

@@ -214,6 +214,13 @@ def test_the_exit_status_is_that_of_the_tests(tmp_path: Path) -> None:
     assert "1 failed" in done.stdout
 
 
+def test_the_tests_that_take_minutes_run_if_they_are_asked_for() -> None:
+    short, long = (course().test("python", [*words, "-x"]) for words in ([], ["--long"]))
+    at = short.index("not long")
+    assert short[at - 1] == "-m"
+    assert long == short[: at - 1] + short[at + 1 :]
+
+
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 
 

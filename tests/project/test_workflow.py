@@ -57,7 +57,12 @@ def test_every_system_is_tested_with_every_python() -> None:
 def test_it_runs_what_a_user_runs() -> None:
     last = {name: job["steps"][-1]["run"] for name, job in jobs().items()}
     assert last == {"linux": ".ci/run", "others": "python course.py test"}
-    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("make test")
+    assert (
+        (ROOT / ".ci" / "run")
+        .read_text(encoding="utf-8")
+        .rstrip()
+        .endswith("make test ARGS=--long")
+    )
 
 
 def test_the_readme_promises_no_system_that_nothing_has_tested() -> None:

@@ -1,5 +1,7 @@
 """The recall task trained long: the task, the recipe, and what the stored result says."""
 
+import json
+
 import pytest
 import torch
 
@@ -29,17 +31,17 @@ def test_the_recipe_writes_a_card_without_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(recall, "EVERY", 2)
     main(["recall", "--steps", "3", "--folder", str(tmp_path)])
     assert [path.name for path in tmp_path.iterdir()] == ["recall.json"]
+    made = json.loads((tmp_path / "recall.json").read_text("utf-8"))
     card = pretrained.card("recall")
-    made = recall.about("recall", 3, card["share"])
     assert card.keys() == made.keys()
     assert card["command"] == made["command"] == "python -m attnlib.recipes recall"
+    assert (made["kind"], made["steps"]) == ("Result", 3)
 
 
 def test_the_stored_card_is_that_of_the_recipe():
     card = pretrained.card("recall")
-    assert card == recall.about("recall", recall.STEPS, card["share"]) | {
-        "seeds": list(recall.SEEDS)
-    }
+    about = recall.about(recall.STEPS, card["share"])
+    assert card == card | about | {"seeds": list(recall.SEEDS)}
     assert card["share"].keys() == recall.NETWORKS.keys()
     for curves in card["share"].values():
         assert {len(curve) for curve in curves} == {1 + recall.STEPS // recall.EVERY}

@@ -187,6 +187,7 @@ def held_out_stream():
     return token_stream(reviews("imdb").test.texts, pretrained.tokenizer())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", language.LANGUAGE_MODELS)
 def test_the_loss_of_a_language_model(name, held_out_stream):
