@@ -10,7 +10,7 @@ import json
 import os
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -112,7 +112,10 @@ def _attempt(wrong: Function, args: Args) -> tuple[Any] | None:
 def cases(name: str, seed: str) -> dict[str, list[Case]]:
     """The hidden cases of an exercise by task; computed once, not to be changed."""
     tasks, inputs = exercise(name), _hidden(name, seed)
-    return {task: [case(tasks[task], args) for args in inputs[task]] for task in tasks}
+    found = {task: [case(tasks[task], args) for args in inputs[task]] for task in tasks}
+    for task, asked in found.items():  # of the last one the arguments are given by name
+        asked[-1] = replace(asked[-1], names=tuple(tasks[task].named(asked[-1].args)))
+    return found
 
 
 def bundles(outputs: Sequence[Mapping[str, Any]]) -> list[Any]:

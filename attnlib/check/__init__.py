@@ -84,14 +84,7 @@ def _problem(task: str, answer: Callable[..., Any]) -> str | None:
     told = tasks[task]
     inputs = [case["args"] for case in told["cases"]]
     answers = read_answers(ask(task, answer, inputs))
-    cases = [
-        Case(
-            _in_order(from_json(case["args"])),
-            from_json(case.get("expected")),
-            {sentence: from_json(value) for sentence, value in case.get("mistakes", {}).items()},
-        )
-        for case in told["cases"]
-    ]
+    cases = [_case(case) for case in told["cases"]]
     free = (lambda args, output: None) if told.get("free") else None
     wrong = complaint(task, cases, answers, told["tolerance"], free, told.get("fresh", False))
     name = None if wrong else refused(answer, told.get("forbidden", ()))
@@ -101,9 +94,13 @@ def _problem(task: str, answer: Callable[..., Any]) -> str | None:
     return wrong
 
 
-def _in_order(args: Any) -> tuple[Any, ...]:
-    """Arguments in their order, given by name or not."""
-    return tuple(args.values()) if isinstance(args, dict) else args
+def _case(told: dict[str, Any]) -> Case:
+    """A visible case; its arguments are a tuple, or a dict where they are given by name."""
+    args = from_json(told["args"])
+    names = tuple(args) if isinstance(args, dict) else ()
+    mistakes = {sentence: from_json(value) for sentence, value in told.get("mistakes", {}).items()}
+    args = tuple(args.values()) if names else args
+    return Case(args, from_json(told.get("expected")), mistakes, names)
 
 
 def _visible(folder: Path) -> dict[str, Any]:

@@ -28,8 +28,10 @@ from attnlib.check.protocol import (
 Accepts = Callable[[tuple[Any, ...], Any], str | None]
 
 
-def _call(task: str, args: Sequence[Any]) -> str:
-    text = ", ".join(map(brief, args))
+def _call(task: str, case: Case) -> str:
+    """The call of a case, as it was made: by place, or by name."""
+    names = [f"{name}=" for name in case.names] or [""] * len(case.args)
+    text = ", ".join(name + brief(arg) for name, arg in zip(names, case.args, strict=True))
     return f"{task}({text if len(text) < 160 else text[:159] + '…'})"
 
 
@@ -76,7 +78,7 @@ def complaint(
     for i, (case, answer) in enumerate(zip(cases, answers, strict=True)):
         wrong = _spoiled(answer.output, case.args, answer.after)
         if wrong and not isinstance(answer.output, Raised):
-            return f"{wrong} ({_call(task, case.args)})"
+            return f"{wrong} ({_call(task, case)})"
         if not wrong and accepts is not None:
             wrong = _judged(accepts, case.args, answer.output)
         elif not wrong:
@@ -88,7 +90,7 @@ def complaint(
     if not found:
         return None
     i, message = _likeliest(found, cases, answers, tolerance)
-    return f"{message.rstrip('.')} ({_call(task, cases[i].args)})"
+    return f"{message.rstrip('.')} ({_call(task, cases[i])})"
 
 
 def _judged(accepts: Accepts, args: tuple[Any, ...], output: Any) -> str | None:

@@ -71,7 +71,8 @@ def _array_to_json(value: Any) -> dict[str, Any]:
     kind = "tensor" if isinstance(value, Tensor) else "array"
     dtype, size = str(value.dtype).removeprefix("torch."), math.prod(value.shape)
     if dtype not in DTYPES:
-        raise TypeError(f"returned {describe(value)}; known dtypes are {', '.join(DTYPES)}")
+        hint = "; .real drops the imaginary part" if "complex" in dtype else ""
+        raise TypeError(f"returned {describe(value)}; known dtypes are {', '.join(DTYPES)}{hint}")
     if size > LARGEST:
         raise ValueError(f"returned {describe(value)}: {size:,} values are too many")
     flat = (value.detach().cpu() if isinstance(value, Tensor) else value).reshape(-1).tolist()
@@ -179,11 +180,16 @@ class Raised:
 
 @dataclass(frozen=True)
 class Case:
-    """One input of a task, what it should give, and what each known mistake would give."""
+    """One input of a task, what it should give, and what each known mistake would give.
+
+    Attributes:
+        names: those of the arguments, where they are given by name.
+    """
 
     args: tuple[Any, ...]
     expected: Any = None
     mistakes: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

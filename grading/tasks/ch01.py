@@ -58,6 +58,7 @@ ADD_K = Task(
     visible=(
         (torch.tensor([[3, 1, 0], [0, 0, 0]]), 1.0),
         (torch.tensor([[8, 0, 1, 1, 0], [2, 2, 2, 2, 2], [0, 90, 0, 0, 1]]), 0.1),
+        (torch.tensor([[0, 0, 7], [1, 2, 1]]), 1.0),  # the first shape again
     ),
     hidden=_add_k_hidden,
     mistakes={
@@ -154,7 +155,7 @@ BELL = Task(
     visible=(
         (torch.tensor([[3, 1, 2, 0], [0, 0, 0, 0]]), _table([0.5, 0.25, 0.125, 0.125])),
         (
-            torch.tensor([[9, 1, 0], [0, 3, 0], [1, 1, 1], [0, 0, 70]]),
+            torch.tensor([[9, 1, 0], [0, 3, 0], [1, 1, 1], [0, 0, 70], [0, 0, 0], [0, 0, 0]]),
             torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64),
         ),
     ),
@@ -246,6 +247,7 @@ BITS = Task(
         (_table([-0.5, -3.2, -1.7, -4.1]), "a naïve film"),
         (_table([-1.2, -0.4, -2.5]), " café 🎬\n"),
         (torch.arange(-90.0, 90.0) / 30 - 5, "Un café, s’il vous plaît. " * 20),
+        (_table([-1.5, -0.5]), "cafe\u0301"),  # a letter and its accent by themselves
     ),
     hidden=_bytes_hidden,
     mistakes={

@@ -93,7 +93,7 @@ ELMAN = Task(
             _table([0, -1]),
         ),
         (_tenths(1, 2, 4, 3), _tenths(2, 2, 5), _tenths(3, 3, 5), _tenths(4, 5, 5), _tenths(5, 5)),
-        (_tenths(6, 3, 2, 2), _tenths(7, 3, 2), _tenths(8, 2, 2), _tenths(9, 2, 2), _tenths(10, 2)),
+        (_tenths(6, 3, 3, 2), _tenths(7, 3, 2), _tenths(8, 2, 2), _tenths(9, 2, 2), _tenths(10, 2)),
     ),
     hidden=_elman_hidden,
     mistakes={

@@ -100,6 +100,8 @@ ATTEND = Task(
             _table([[1000, -1000, 0, 0], [0, -1002, 0, 0]]),
             _table([[1], [0]]),
         ),
+        # as many queries as keys, and nothing is hidden; three leading axes
+        (_tenths(12, 2, 1, 2, 3, 2), _tenths(13, 2, 1, 2, 3, 2), _tenths(14, 2, 1, 2, 3, 1)),
     ),
     hidden=_attend_hidden,
     mistakes={
@@ -213,6 +215,8 @@ CAUSAL = Task(
         (_tenths(4, 2, 4, 4),),
         (_table([[-1e12, 2, 5], [0, 1, 2], [0, 0, 0]]),),
         (_table([[0, 300], [300, 0]]),),
+        (_table([[-300, -291], [150, 151]]),),
+        (_tenths(5, 3, 3, 3),),
     ),
     hidden=_causal_hidden,
     mistakes={

@@ -325,6 +325,7 @@ MIN_P = Task(
         (torch.tensor([[0.8, 0.1, 0.06, 0.03, 0.01], [0.3, 0.25, 0.17, 0.15, 0.13]]), 0.2),
         (torch.tensor([[[0.1, 0.2, 0.7]], [[0.4, 0.35, 0.25]]]).double(), 0.3),
         (torch.tensor([[0.1, 0.2, 0.7], [0.4, 0.35, 0.25]]), 0.5),
+        (torch.tensor([[0.0, 0.001, 0.999], [0.5, 0.5, 0.0]]), 0.002),
     ),
     hidden=_min_p_hidden,
     mistakes={
@@ -437,6 +438,7 @@ ROTARY = Task(
     visible=(
         (torch.ones(3, 2), torch.ones(2, 2), torch.eye(2), torch.eye(2), 10_000.0),
         (*(_seeded(s, *shape) for s, shape in enumerate(((5, 6), (4, 6), (6, 4), (6, 4)))), 100.0),
+        (*(_seeded(s, *shape) for s, shape in enumerate(((4, 3), (5, 3), (3, 4), (3, 4)), 9)),),
         (
             *(
                 _seeded(s, *shape).double()

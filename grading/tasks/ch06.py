@@ -164,7 +164,14 @@ ENCODE = Task(
         TAKEN,
         WALKS,
         ("", [("a", "b")]),
-        ("Aa", [("a", "A"), ("A", "a")]),  # one token in the end
+        # the word of WALKS with other merges: one token in the end, and capitals are other letters
+        (
+            "onnoooon",
+            [
+                *(("O", "O"), ("o", "n"), ("n", "o"), ("on", "no")),
+                *(("o", "o"), ("oo", "on"), ("onno", "ooon")),
+            ],
+        ),
     ),
     hidden=_encode_hidden,
     mistakes={
@@ -399,7 +406,7 @@ BEST = Task(
         ([(list("low"), 1), (list("login"), 1)], {c: i for i, c in enumerate("gilnow")}),
         (
             [(["lo", "w"], 1), (["lo", "g", "i", "n"], 1)],
-            {c: i for i, c in enumerate(["g", "i", "l", "n", "o", "w", "lo"])},
+            {"lo": 6, "w": 5, "o": 4, "n": 3, "l": 2, "i": 1, "g": 0},  # in another order
         ),
         _crossing("a", "b", "c", "d"),
         _repeating("abcdefg", 1),
@@ -555,6 +562,7 @@ DECODE = Task(
         ([257, 32, 256, 169, 260], [(97, 195), (99, 98), (257, 256), (258, 169), (259, 33)]),
         ([240, 159, 152, 32, 256], [(111, 107)]),
         ([32, 256, 33, 10], [(104, 105)]),  # a space before, a line break behind
+        ([239, 187, 191, 256], [(104, 105)]),  # a mark that some programs write first
     ),
     hidden=_decode_hidden,
     mistakes={

@@ -62,7 +62,12 @@ def _saliencies_hidden(rng: random.Random, generator: Generator) -> Sequence[tup
 SALIENCIES = Task(
     name="saliencies",
     reference=_saliencies,
-    visible=((torch.tensor([[3.0, -4.0]]),), (_fixed(1, 5, 3),), (_fixed(2, 2, 3, 4).double(),)),
+    visible=(
+        (torch.tensor([[3.0, -4.0]]),),
+        (_fixed(1, 5, 3),),
+        (_fixed(2, 2, 3, 4).double(),),
+        (torch.tensor([[3.0, -4.0], [5.0, 12.0]]).half(),),
+    ),
     hidden=_saliencies_hidden,
     mistakes={
         "your third one is G-L1 again, as printed: G-L2 is the root of the sum of squares.": (
@@ -318,6 +323,7 @@ JSD = Task(
             torch.tensor([[0.5, 0.25, 0.25, 0.0], [0.0, 0.4, 0.5, 0.1]]).double(),
         ),
         (torch.tensor([0.5, 0.0, 0.5]).half(), torch.tensor([1.0, 0.0, 0.0]).half()),
+        (torch.tensor([0.9995, 0.0005]), torch.tensor([0.0005, 0.9995])),
     ),
     hidden=_jsd_hidden,
     mistakes={
@@ -508,6 +514,7 @@ ROLLOUT = Task(
         (torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]]),),
         (_maps(3, 2, 3, 4, 4),),
         (_maps(4, 3, 2, 5, 5).double(),),
+        (torch.eye(3)[torch.tensor([[[1, 0, 2], [0, 2, 1]], [[2, 0, 1], [0, 1, 2]]])].half(),),
     ),
     hidden=_rollout_hidden,
     mistakes={

@@ -46,7 +46,7 @@ def _share_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[in
 SHARE = Task(
     name="count_share",
     reference=_share,
-    visible=((2, 4, 1), (10, 15, 1), (10, 15, 3), (4, 3, 0), (3, 2, 3), (3, 2, 4)),
+    visible=((2, 4, 1), (10, 15, -1), (10, 15, 3), (4, 3, 0), (3, 2, 3), (3, 2, 4)),
     hidden=_share_hidden,
     mistakes={
         "you let all T places vary: the place itself holds my symbol for sure, only T − 1 others "
@@ -173,6 +173,7 @@ PLACES = Task(
         (torch.tensor([[2, 0, 2, 2, 2, 1], [0, 0, 0, 1, 1, 1]]), 0.34, 4),
         (torch.tensor([[1, 3, 0, 3, 1, 3, 3, 3]]), 0.3, 5),
         (torch.tensor([[0, 0, 0, 1, 1, 16]]), 0.25, 17),
+        (torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]]), 0.32, 3),  # a longer text
     ),
     hidden=_places_hidden,
     mistakes={
@@ -429,6 +430,7 @@ ASYMMETRY = Task(
             torch.tensor([[1.0], [2.0]]).double(),
             torch.tensor([[1.0], [2.0]]).double(),
         ),
+        (torch.eye(2)[None].half(), torch.eye(2).half(), TWO.half()),
     ),
     hidden=_asymmetry_hidden,
     mistakes={

@@ -59,7 +59,9 @@ def _paths_hidden(rng: random.Random, generator: Generator) -> Sequence[Layer]:
         cases.append(_layer(generator, lead, *sizes))
     cases.append(_layer(generator, (2,), 1, 3, 2, 2, 4))
     x, A, W_V, W_O, W_U = (part.double() for part in cases[0])
-    return [*cases, (x, A, W_V, W_O, W_U)]
+    cases.append((x, A, W_V, W_O, W_U))
+    x, A, W_V, W_O, W_U = cases[1]  # a map that is not causal
+    return [*cases, (x, A.flip(-1), W_V, W_O, W_U)]
 
 
 UNIT = torch.eye(2)
@@ -79,7 +81,7 @@ PATHS = Task(
             torch.tensor(
                 [
                     [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]],
-                    [[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 0.6, 0.4]],
+                    [[0.5, 0.3, 0.2], [0.9, 0.1, 0.0], [0.0, 0.6, 0.4]],
                 ]
             ),
             torch.tensor([[[1.0], [2.0]], [[0.0], [1.0]]]),
@@ -87,11 +89,11 @@ PATHS = Task(
             torch.tensor([[1.0, 0.0, 2.0, -1.0], [0.0, 1.0, 1.0, 0.5]]),
         ),
         (
-            torch.tensor([[[1.0, 2.0]], [[0.0, -1.0]]]),
-            torch.ones(2, 1, 1, 1),
-            torch.tensor([[[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]]),
-            torch.tensor([[[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]]),
-            torch.tensor([[1.0], [3.0]]),
+            torch.tensor([[[1.0, 2.0]], [[0.0, -1.0]]]).double(),
+            torch.ones(2, 1, 1, 1).double(),
+            torch.tensor([[[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]]).double(),
+            torch.tensor([[[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]]).double(),
+            torch.tensor([[1.0], [3.0]]).double(),
         ),
     ),
     hidden=_paths_hidden,
@@ -103,6 +105,14 @@ PATHS = Task(
         ),
         "the direct path stands last: it comes first, the heads follow in their order.": (
             lambda x, A, W_V, W_O, W_U: _joined(x, _heads(x, A, W_V, W_O), W_U).roll(-1, -3)
+        ),
+        "the heads stand in the reverse order: the direct path comes first, then head 0, head 1 "
+        "and so on.": lambda x, A, W_V, W_O, W_U: _joined(x, _heads(x, A, W_V, W_O).flip(-3), W_U),
+        "you take a softmax of A: it holds weights already, whose rows sum to 1.": (
+            lambda x, A, W_V, W_O, W_U: _joined(x, _heads(x, A.softmax(-1), W_V, W_O), W_U)
+        ),
+        "you hide a part of A: it is used as it is given, causal or not.": (
+            lambda x, A, W_V, W_O, W_U: _joined(x, _heads(x, A.tril(), W_V, W_O), W_U)
         ),
         "these are the logits, the sum of all paths: each path is asked for.": (
             lambda x, A, W_V, W_O, W_U: _joined(x, _heads(x, A, W_V, W_O), W_U).sum(-3)
@@ -166,6 +176,11 @@ def _rule(values: Tensor) -> Tensor:
     return values.sum(-1).real / values.abs().sum(-1)
 
 
+def _symmetric(W_E: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor:
+    values: Tensor = torch.linalg.eigvalsh((W_O @ W_U) @ (W_E @ W_V))
+    return values.sum(-1) / values.abs().sum(-1)
+
+
 def _singular(W_E: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor:
     return _by_singular(W_O @ W_U @ W_E @ W_V).to(W_E.dtype)
 
@@ -189,19 +204,21 @@ def _diagonal(W_E: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor:
     return own.sum(-1) / own.abs().sum(-1)
 
 
-def _far_from_normal(generator: Generator, D: int, size: float) -> Embedded:
-    """Four heads whose D × D tables have large entries and small eigenvalues.
+def _far_from_normal(generator: Generator, D: int = 40) -> Embedded:
+    """Two heads whose D × D tables have entries near 10¹² and eigenvalues of a few units.
 
-    W_E has a large part that no column of W_U answers to. In single precision the eigenvalues of
-    the table that should be 0 are then far from it.
+    The large entries are whole numbers that cancel two by two, so that every product is exact. But
+    of the table's eigenvalues some that should be 0 come out as thousands, even in double precision
+    and by whatever library: its score is 0 to three digits.
     """
-    E = torch.randn(D, 4, generator=generator, dtype=torch.float64)
-    U = torch.randn(4, D, generator=generator, dtype=torch.float64)
-    Q = torch.linalg.qr(U.T).Q
-    E[:, 2:] = size * (E[:, 2:] - Q @ (Q.T @ E[:, 2:]))
-    W_V = torch.randn(4, 4, 2, generator=generator)
-    W_O = torch.randn(4, 2, 4, generator=generator)
-    return E.float(), W_V, W_O, U.float()
+    large = torch.randint(300_000, 1_000_000, (2, D // 2 - 1), generator=generator).double()
+    a, b = torch.randint(2, 5, (2,), generator=generator).tolist()
+    E, U = torch.zeros(2, D, 4, dtype=torch.float64)
+    E[:2, 2:] = U[:2, :2] = torch.eye(2)
+    E[2:, 0], U[2:, 2] = large.flatten(), torch.cat([large[1], -large[0]])
+    small = torch.tensor([[[a, 0], [b, -1]], [[1, -a], [1, 1]]])
+    units = torch.eye(2).expand(2, 2, 2)
+    return E, torch.cat([units, units], 1).double(), torch.cat([small, units], 2).double(), U.T
 
 
 def _copying_hidden(rng: random.Random, generator: Generator) -> Sequence[Embedded]:
@@ -214,7 +231,7 @@ def _copying_hidden(rng: random.Random, generator: Generator) -> Sequence[Embedd
         cases.append((W_E, W_V, W_O.mT.contiguous(), W_U.T.contiguous()))
     W_E, W_V, W_O, W_U = (part.double() for part in cases[rng.randint(0, 2)])
     cases.append((W_E, W_V, W_O, W_U))
-    return [*cases, *(_far_from_normal(generator, 60, 300.0) for _ in range(2))]
+    return [*cases, *(_far_from_normal(generator) for _ in range(2))]
 
 
 TWO_TURNS = torch.tensor([[[0.0, 1.0], [-1.0, 0.0]], [[1.0, 1.0], [-1.0, 1.0]]])
@@ -230,11 +247,11 @@ COPYING = Task(
                 [[[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]], [[0.0, -1.0], [1.0, 1.0], [2.0, 0.0]]]
             ),
             torch.tensor(
-                [[[1.0, 1.0, 0.0], [0.0, -1.0, 2.0]], [[2.0, 0.0, 1.0], [1.0, 1.0, -1.0]]]
+                [[[1.0, 1.0, 0.0], [0.0, -1.0, 2.0]], [[-2.0, 0.0, -1.0], [-1.0, -1.0, 1.0]]]
             ),
             torch.tensor([[1.0, 0.0, -1.0, 2.0], [0.0, 2.0, 1.0, 0.0], [1.0, 1.0, 0.0, -1.0]]),
         ),
-        _far_from_normal(Generator().manual_seed(0), 60, 300.0),
+        _far_from_normal(Generator().manual_seed(0)),
     ),
     hidden=_copying_hidden,
     mistakes={
@@ -274,8 +291,17 @@ COPYING = Task(
         "you use the diagonal of the table: its sum is Σλ, but its absolute values are not Σ|λ|.": (
             _diagonal
         ),
+        "these are eigenvalues of the D × D table: those that should be 0 are not, by rounding, "
+        "and add up below the line. Take the small matrix.": (
+            _eigen(_rule, lambda E, V, W, U: E @ V @ W @ U)
+        ),
+        "eigvalsh takes a matrix for symmetric, and reads one half of it: yours is not symmetric, "
+        "so take eigvals.": _symmetric,
         "one score for all heads: each has its own.": (
             lambda W_E, W_V, W_O, W_U: _copying(W_E, W_V, W_O, W_U).mean()
+        ),
+        "you add up the eigenvalues of all heads: each head has a score of its own.": (
+            _eigen(lambda v: v.sum().real / v.abs().sum())
         ),
     },
     tolerance=1e-3,
@@ -354,9 +380,25 @@ def _by_column(table: Tensor, ids: Tensor, d_k: int) -> Tensor:
     return scores.masked_fill(_future(ids), -torch.inf).softmax(-2)
 
 
-def _past_hidden(table: Tensor, ids: Tensor, d_k: int) -> Tensor:
-    scores = _picked(table, ids) / math.sqrt(d_k)
-    return scores.masked_fill(_future(ids).T, -torch.inf).softmax(-1)
+def _hiding(mask: Callable[[Tensor], Tensor]) -> Reader:
+    """The weights with another mask, made from the texts; True hides."""
+
+    def read(table: Tensor, ids: Tensor, d_k: int) -> Tensor:
+        scores = _picked(table, ids) / math.sqrt(d_k)
+        return scores.masked_fill(mask(ids), -torch.inf).softmax(-1)
+
+    return read
+
+
+def _repeated(ids: Tensor) -> Tensor:
+    """The future, and earlier places with the destination's own token."""
+    elsewhere = ~torch.eye(ids.shape[-1], dtype=torch.bool)
+    return _future(ids) | ((ids[..., :, None] == ids[..., None, :]) & elsewhere)
+
+
+def _mended(table: Tensor, ids: Tensor, d_k: int) -> Tensor:
+    weights = _over_vocabulary(table, ids, d_k).tril()
+    return weights / weights.sum(-1, keepdim=True)
 
 
 def _finite(table: Tensor, ids: Tensor, d_k: int) -> Tensor:
@@ -382,6 +424,9 @@ def _table_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Te
     cases.append((table.double(), ids, d_k))
     cases.append((table, ids[:1], d_k))  # a single token
     cases.append((torch.randn(12, 12, generator=generator), torch.tensor([7, 7, 7]), 4))
+    table = torch.randn(6, 6, generator=generator)
+    table[:, 2] = 4e3  # of a token that does not occur
+    cases.append((table, torch.tensor([[0, 4, 1, 5], [3, 3, 0, 1]]), 3))
     # several million up or down: apart by thousands, so that no order of rounding shows
     apart = 4e3 * torch.randperm(49, generator=generator).view(7, 7)
     ids = torch.stack([torch.randperm(7, generator=generator) for _ in range(2)])
@@ -395,8 +440,13 @@ TABLE = Task(
     visible=(
         (torch.tensor([[0.0, 5.0], [math.log(3), 0.0]]), torch.tensor([0, 1]), 1),
         (
-            torch.tensor([[1.0, 2.0, 0.0], [0.0, -1.0, 3.0], [4.0, 1.0, 1.0]]),
+            torch.tensor([[1.0, 2.0, 0.0], [0.0, -1.0, 3.0], [4.0, 1.0, 1.0]]).double(),
             torch.tensor([[2, 0, 1, 0], [1, 1, 2, 2]]),
+            4,
+        ),
+        (
+            torch.tensor([[1.0, 0.0, 4e3], [2.0, 1.0, -1.0], [0.0, 3.0, 0.0]]),
+            torch.tensor([0, 1, 0]),
             4,
         ),
         (torch.tensor([[-4.004e6, -4.012e6], [-4.008e6, -4e6]]), torch.tensor([[0, 1], [1, 0]]), 4),
@@ -418,8 +468,19 @@ TABLE = Task(
             _by_column
         ),
         "the past is hidden: a destination may look at itself and at what came before it.": (
-            _past_hidden
+            _hiding(lambda ids: _future(ids).T)
         ),
+        "your mask hides the destination itself, and in the first row everything: a destination "
+        "may look at itself, so hide what lies above the diagonal, triu(1).": _hiding(
+            lambda ids: _future(ids) | torch.eye(ids.shape[-1], dtype=torch.bool)
+        ),
+        "your mask compares tokens: a place is hidden if it comes later, whatever stands there.": (
+            _hiding(lambda ids: ids[..., None, :] > ids[..., :, None])
+        ),
+        "you hide earlier places that hold the destination's own token: a token may occur twice, "
+        "and each of its places gets weight.": _hiding(_repeated),
+        "the softmax runs over the vocabulary, and the rows are mended after it: a token that is "
+        "not in the text may have taken all the weight, and 0/0 is left.": _mended,
         "you divide by d_k: the root of it is asked for.": lambda table, ids, d_k: _scaled(
             table, ids, d_k
         ),
@@ -498,6 +559,16 @@ def _k_hidden(rng: random.Random, generator: Generator) -> Sequence[Heads]:
     return [*cases, (W_V, W_O, e[None, :, 1:2].clone(), e[None, :, :1].clone())]
 
 
+def _of_factors(W_V: Tensor, W_O: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
+    both = (W_V @ W_O)[:, None] @ (W_K @ W_Q.mT)
+    return _norm(both) / ((_norm(W_V) * _norm(W_O))[:, None] * _norm(W_Q) * _norm(W_K))
+
+
+def _of_all_heads(W_V: Tensor, W_O: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
+    writes, reads = W_V @ W_O, W_K @ W_Q.mT
+    return _norm(writes[:, None] @ reads) / (writes.square().sum() * reads.square().sum()).sqrt()
+
+
 def _spectral(M: Tensor) -> Tensor:
     largest: Tensor = torch.linalg.matrix_norm(M, 2)
     return largest
@@ -532,10 +603,10 @@ K_COMPOSITION = Task(
             torch.tensor([[[0.0], [1.0], [1.0]], [[3.0], [0.0], [1.0]]]),
         ),
         (
-            torch.tensor([[[1.0, 2.0], [3.0, -1.0]], [[0.0, 1.0], [1.0, 1.0]]]),
-            torch.tensor([[[0.5, 2.0], [1.0, 0.0]], [[1.0, 1.0], [4.0, 0.0]]]),
-            torch.tensor([[[1.0, 0.0], [2.0, 1.0]], [[0.0, 3.0], [1.0, 1.0]]]),
-            torch.tensor([[[2.0, 1.0], [0.0, 1.0]], [[1.0, 1.0], [-1.0, 0.0]]]),
+            torch.tensor([[[1.0, 2.0], [3.0, -1.0]], [[0.0, 1.0], [1.0, 1.0]]]).double(),
+            torch.tensor([[[0.5, 2.0], [1.0, 0.0]], [[1.0, 1.0], [4.0, 0.0]]]).double(),
+            torch.tensor([[[1.0, 0.0], [2.0, 1.0]], [[0.0, 3.0], [1.0, 1.0]]]).double(),
+            torch.tensor([[[2.0, 1.0], [0.0, 1.0]], [[1.0, 1.0], [-1.0, 0.0]]]).double(),
         ),
     ),
     hidden=_k_hidden,
@@ -543,12 +614,10 @@ K_COMPOSITION = Task(
         "this is Q-composition: what the first head wrote must meet W_K, the keys of the second.": (
             _composed(reads=lambda Q, K: Q @ K.mT)
         ),
-        "the product is the wrong way round: what is read comes after what is written.": (
-            _composed(turned=True)
-        ),
-        "product the wrong way round, and W_QK not turned: ‖W_VO W_QKᵀ‖ is asked for.": _composed(
-            reads=lambda Q, K: Q @ K.mT, turned=True
-        ),
+        "the product is the wrong way round: this is ‖W_QKᵀ W_VO‖, or ‖W_VOᵀ W_QK‖, which is the "
+        "same; ‖W_VO W_QKᵀ‖ is asked for.": _composed(turned=True),
+        "this is ‖W_QK W_VO‖, or ‖W_VOᵀ W_QKᵀ‖, which is the same: in ‖W_VO W_QKᵀ‖ W_VO comes "
+        "first, and W_QK alone is turned.": _composed(reads=lambda Q, K: Q @ K.mT, turned=True),
         "rows and columns of your table have changed places: a row is a head of the first layer.": (
             lambda W_V, W_O, W_Q, W_K: _k_composition(W_V, W_O, W_Q, W_K).T
         ),
@@ -564,6 +633,9 @@ K_COMPOSITION = Task(
         "you divide by the norm of what is read alone: both norms stand below the line.": (
             _composed(divided=lambda one, other: other)
         ),
+        "you divide by the norms of W_V, W_O, W_Q and W_K: those of the two products W_VO and W_QK "
+        "stand below the line.": _of_factors,
+        "below the line you have one norm for all heads: each head has its own.": _of_all_heads,
         "you divide by the sum of the norms: their product stands below the line.": (
             _composed(divided=lambda one, other: one + other)
         ),
@@ -597,6 +669,16 @@ def _induction(A: Tensor, period: int) -> Tensor:
 def _along(A: Tensor, offset: int, start: int) -> Tensor:
     t = torch.arange(max(start, offset), A.shape[-1])
     return A[..., t, t - offset]
+
+
+def _from_the_middle(A: Tensor, period: int) -> Tensor:
+    t = torch.arange(A.shape[-1] // 2, A.shape[-1])
+    return A[..., t, t - period + 1].mean(-1)
+
+
+def _all_occurrences(A: Tensor, period: int) -> Tensor:
+    found = [A[..., t, t % period + 1 : t + 1 : period] for t in range(period, A.shape[-1])]
+    return torch.stack([weights.sum(-1) for weights in found], -1).mean(-1)
 
 
 def _induction_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, int]]:
@@ -633,7 +715,7 @@ INDUCTION = Task(
             2,
         ),
         (_maps(Generator().manual_seed(1), (2,), 7).mul(64).round().div(64), 3),
-        (_maps(Generator().manual_seed(2), (), 5).mul(64).round().div(64), 1),
+        (_maps(Generator().manual_seed(2), (), 5).mul(64).round().div(64).double(), 1),
     ),
     hidden=_induction_hidden,
     mistakes={
@@ -649,6 +731,11 @@ INDUCTION = Task(
         "stands at period.": lambda A, period: _along(A, period - 1, 0).mean(-1),
         "your mean begins one destination too late: the one at period counts already.": (
             lambda A, period: _along(A, period - 1, period + 1).mean(-1)
+        ),
+        "your mean begins in the middle of the text: the first destination that counts stands at "
+        "period.": _from_the_middle,
+        "you add what followed every earlier occurrence: the one a period ago counts alone.": (
+            _all_occurrences
         ),
         "you add the weights up: their mean is asked for.": (
             lambda A, period: _along(A, period - 1, period).sum(-1)

@@ -72,6 +72,11 @@ def _all_words(maps: list[Tensor], arcs: Arcs) -> Found:
     return accuracy * share, baseline * share
 
 
+def _once(maps: list[Tensor], arcs: Arcs) -> Found:
+    """Of the pairs of a destination the last one alone."""
+    return _relation(maps, [list(dict(pairs).items()) for pairs in arcs])
+
+
 def _soft(generator: Generator, *shape: int) -> Tensor:
     """Maps whose rows sum to 1, and in which no two weights of a row are equal."""
     weights: Tensor = (2 * torch.randn(*shape, generator=generator)).softmax(-1)
@@ -142,7 +147,16 @@ RELATION = Task(
         "is from.": _by_sentence,
         "this is the mean weight on the source: asked for is how often the largest weight is "
         "there.": _mass,
+        "a destination with several pairs counts once in your answer: every pair counts.": _once,
         "you divide by all words: only the pairs count.": _all_words,
+        "your accuracy is divided by all words: only the pairs count.": lambda maps, arcs: (
+            _all_words(maps, arcs)[0],
+            _relation(maps, arcs)[1],
+        ),
+        "your baseline is divided by all words: only the pairs count.": lambda maps, arcs: (
+            _relation(maps, arcs)[0],
+            _all_words(maps, arcs)[1],
+        ),
         "your baseline is the commonest offset of every sentence by itself: it is one offset for "
         "all.": _by_text_baseline,
         "your baseline is the commonest distance: an offset has a sign, two before is not two "
@@ -189,13 +203,13 @@ def _steps(A: Tensor, dim: int = -1) -> Tensor:
     return A.argmax(dim) - torch.arange(A.shape[-1])
 
 
-def _commonest(steps: Tensor, largest: bool = False) -> tuple[Tensor, Tensor]:
-    """The commonest value of every row (H, n), and its share."""
+def _commonest(steps: Tensor, of_ties: Callable[[list[int]], int] = min) -> tuple[Tensor, Tensor]:
+    """The commonest value of every row (H, n), and its share; of several, as they came, one."""
     found = []
     for row in steps.tolist():
         count = Counter(row)
         most = max(count.values())
-        best = (max if largest else min)(o for o, times in count.items() if times == most)
+        best = of_ties([o for o, times in count.items() if times == most])
         found.append((best, most / len(row)))
     return torch.tensor([o for o, _ in found]), torch.tensor([s for _, s in found])
 
@@ -212,10 +226,24 @@ def _by_mean_weight(A: Tensor) -> tuple[Tensor, Tensor]:
     return best.indices + 1 - T, best.values
 
 
+def _text_by_text(A: Tensor) -> Tensor:
+    """The commonest offset of each text (H, N)."""
+    return torch.stack([_commonest(steps)[0] for steps in _steps(A)], -1)
+
+
 def _only_reachable(A: Tensor) -> tuple[Tensor, Tensor]:
     """Shares of the destinations that have a source at the offset."""
     offsets, shares = _commonest(_flat(_steps(A)))
     return offsets, shares * A.shape[-1] / (A.shape[-1] - offsets.abs())
+
+
+def _with_share(A: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+    return offset, (_flat(_steps(A)) == offset[:, None]).float().mean(1)
+
+
+def _looking(*sources: int) -> Tensor:
+    """The map of one head in one text whose destinations look at these sources alone."""
+    return torch.eye(len(sources))[list(sources)][None, None]
 
 
 def _offset_maps(rng: random.Random, generator: Generator, N: int, H: int, T: int) -> Tensor:
@@ -237,9 +265,12 @@ def _usual_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Te
     n = rng.randint(4, 5)
     cases += [_offset_maps(rng, generator, n, n, n) for _ in range(2)]
     cases.append(_offset_maps(rng, generator, 3, 2, 1))  # one token: it looks at itself
-    tied = torch.eye(4)[[1, 0, 3, 2]]  # +1 and −1 twice each
-    cases.append(torch.stack([tied, tied.flip(0)])[None])
-    cases.append(torch.eye(5)[[4, 0, 0, 0, 0]][None, None])  # one source, whoever looks
+    tied = _looking(1, 0, 3, 2)  # +1 and −1 twice each
+    cases.append(torch.cat([tied, tied.flip(-2)], 1))
+    cases.append(_looking(4, 0, 0, 0, 0))  # one source, whoever looks
+    cases.append(_looking(0, 0, 0, 1, 5, 6, 2))  # −2 and 1 twice each
+    alike = _looking(0, 1, 1, 0, 2)  # 0 is commonest in two texts, and −1 in all three together
+    cases.append(torch.cat([alike, alike, _looking(1, 0, 1, 2, 3)]))
     return [(A,) for A in cases]
 
 
@@ -250,7 +281,9 @@ USUAL = Task(
         (torch.tensor([[[[0.9, 0.1, 0.0], [0.8, 0.2, 0.0], [0.3, 0.6, 0.1]]]]),),
         (_offset_maps(random.Random(1), Generator().manual_seed(1), 3, 2, 5),),
         (_offset_maps(random.Random(7), Generator().manual_seed(7), 2, 3, 4),),
-        (torch.eye(4)[[1, 0, 3, 2]][None, None],),
+        (_looking(1, 0, 3, 2),),
+        (_looking(0, 0, 0, 1, 5, 6, 2),),
+        (torch.cat([_looking(0, 1, 1, 0), _looking(0, 1, 1, 0), _looking(1, 0, 1, 2)]),),
     ),
     hidden=_usual_hidden,
     mistakes={
@@ -269,7 +302,29 @@ USUAL = Task(
             lambda A: _commonest(_flat(_steps(A).abs()))
         ),
         "of two offsets that are as common you take the larger one.": (
-            lambda A: _commonest(_flat(_steps(A)), largest=True)
+            lambda A: _commonest(_flat(_steps(A)), max)
+        ),
+        "of two offsets that are as common you take the one that comes first: the smallest is "
+        "asked for.": lambda A: _commonest(_flat(_steps(A)), lambda tied: tied[0]),
+        "of two offsets that are as common you take the nearer one: the smallest is asked for, "
+        "−2 rather than 1.": lambda A: _commonest(
+            _flat(_steps(A)), lambda tied: min(tied, key=lambda o: (abs(o), o))
+        ),
+        "heads and texts are mixed in your rows: bring the axis of the heads to the front, with "
+        "transpose(0, 1), before you flatten.": lambda A: _commonest(
+            _steps(A).reshape(A.shape[1], -1)
+        ),
+        "each of your rows is a text with all its heads: bring the axis of the heads to the front, "
+        "with transpose(0, 1), before you flatten.": lambda A: _commonest(_steps(A).flatten(1)),
+        "you leave out the first destination: all T count.": (
+            lambda A: _commonest(_flat(_steps(A)[..., 1:]))
+        ),
+        "you take the commonest offset of every text, and of these the commonest: all texts are "
+        "counted together.": lambda A: _with_share(A, _commonest(_text_by_text(A))[0]),
+        "your share is that of every text's own commonest offset: the offset is one for all "
+        "texts.": lambda A: (
+            _commonest(_text_by_text(A))[0],
+            (_steps(A) == _text_by_text(A).T[..., None]).float().mean((0, 2)),
         ),
         "you count in the first text only: the share is over all texts.": (
             lambda A: _commonest(_steps(A)[0])
@@ -285,6 +340,9 @@ USUAL = Task(
         "you take the mean offset: the commonest is asked for.": lambda A: (
             _flat(_steps(A)).float().mean(1).round().long(),
             _usual(A)[1],
+        ),
+        "your share is that of the mean offset: the commonest one is asked for.": (
+            lambda A: _with_share(A, _flat(_steps(A)).float().mean(1).round().long())
         ),
         "one answer for all heads: each has its own.": lambda A: tuple(
             part[0] for part in _commonest(_steps(A).flatten()[None])
@@ -365,8 +423,8 @@ GATE = Task(
     reference=_chances,
     visible=(
         (torch.tensor(0.0), 1.0, -1.0, 2.0),
-        (torch.tensor([-3.0, 0.0, 1.5]), 0.33, -0.1, 1.1),
-        (torch.tensor([[0.5, -1.0], [2.0, 0.0]]), 0.8, -0.2, 1.6),
+        (torch.tensor([-3.0, 0.0, 1.5, 200.0]), 0.33, -0.1, 1.1),
+        (torch.tensor([[0.5, -1.0], [2.0, 0.0]]).double(), 0.8, -0.2, 1.6),
     ),
     hidden=_gate_hidden,
     mistakes={
@@ -378,6 +436,31 @@ GATE = Task(
         "β times the border.": _two(
             lambda a, beta, low, high: (a + beta * math.log(-low / high)).sigmoid(),
             lambda a, beta, low, high: (a + beta * math.log((1 - low) / (high - 1))).sigmoid(),
+        ),
+        "log a has the wrong sign: the larger it is, the more often the gate is open.": (
+            lambda a, beta, low, high: _chances(-a, beta, low, high)
+        ),
+        "your border is the value of σ(s), not of s: where σ(s) = p, s is ln(p/(1 − p)).": _two(
+            lambda a, beta, low, high: (a + beta * low / (high - low)).sigmoid(),
+            lambda a, beta, low, high: (a - beta * (1 - low) / (high - low)).sigmoid(),
+        ),
+        "you compute with 0.33, −0.1 and 1.1 whatever is given: use beta, low and high.": (
+            lambda a, beta, low, high: _chances(a, 0.33, -0.1, 1.1)
+        ),
+        "your β is always 0.33: use what is given.": (
+            lambda a, beta, low, high: _chances(a, 0.33, low, high)
+        ),
+        "your low and high are always −0.1 and 1.1: use what is given.": (
+            lambda a, beta, low, high: _chances(a, beta, -0.1, 1.1)
+        ),
+        "you take 1 − low for high: the two are given, and need not lie as far from 0 and 1.": (
+            lambda a, beta, low, high: _chances(a, beta, low, 1 - low)
+        ),
+        "exp of a large log a is infinite, and ∞/∞ is NaN: torch.sigmoid knows how to avoid it.": (
+            _two(
+                lambda a, beta, low, high: a.exp() / (a.exp() + (-low / high) ** beta),
+                lambda a, beta, low, high: a.exp() / (a.exp() + ((1 - low) / (high - 1)) ** beta),
+            )
         ),
         "you divide log a by β as well: noise and log a are both above the β, so only the border "
         "is multiplied by it.": _two(
@@ -468,6 +551,25 @@ def _positive(x: Tensor, W: Tensor, b: Tensor, R: Tensor, eps: float) -> Tensor:
     return (parts / (parts.sum(-2, keepdim=True) + eps) * R[..., None, :]).sum(-1)
 
 
+def _raised(z: Tensor, eps: float) -> Tensor:
+    return torch.where(z < 0, -1.0, 1.0) * z.abs().clamp(min=eps)
+
+
+def _halves(pushed: bool) -> Callable[[Tensor, Tensor, Tensor, Tensor, float], Tensor]:
+    """The chapter's other rule: one half to positive parts, one to negative ones."""
+
+    def share(x: Tensor, W: Tensor, b: Tensor, R: Tensor, eps: float) -> Tensor:
+        parts = x[..., :, None] * W
+        up, down = parts.clamp(min=0), parts.clamp(max=0)
+        plus, minus = up.sum(-2) + b.clamp(min=0), down.sum(-2) + b.clamp(max=0)
+        given = R * torch.where((plus == 0) | (minus == 0), 1.0, 0.5)
+        small = eps if pushed else 1e-30
+        p, n = given / (plus + small), given / (minus - small)
+        return (up * p[..., None, :] + down * n[..., None, :]).sum(-1)
+
+    return share
+
+
 def _equal_parts(x: Tensor, W: Tensor, b: Tensor, R: Tensor, eps: float) -> Tensor:
     z = _pushed(x @ W + b, eps)
     parts = x[..., :, None] * W + b / len(W)
@@ -528,10 +630,10 @@ Z_RULE = Task(
             0.1,
         ),
         (
-            torch.tensor([[1.0, -1.0], [2.0, 1.0]]),
-            torch.tensor([[1.0, 2.0], [3.0, -1.0]]),
-            torch.tensor([0.0, 0.5]),
-            torch.tensor([[1.0, 1.0], [2.0, -1.0]]),
+            torch.tensor([[1.0, -1.0], [2.0, 1.0]]).double(),
+            torch.tensor([[1.0, 2.0], [3.0, -1.0]]).double(),
+            torch.tensor([0.0, 0.5]).double(),
+            torch.tensor([[1.0, 1.0], [2.0, -1.0]]).double(),
             0.5,
         ),
         (
@@ -554,6 +656,22 @@ Z_RULE = Task(
         "sign(0) is 0, so a z of 0 gets no ε: it counts as positive.": _rule(
             z=lambda x, W, b, eps: x @ W + b + eps * (x @ W + b).sign()
         ),
+        "a z of 0 counts as negative in your rule: sgn(0) is +1 here, so it gets +ε.": _rule(
+            z=lambda x, W, b, eps: -_pushed(-(x @ W + b), eps)
+        ),
+        "you raise |z| to ε where it is smaller: ε is added to every |z|.": _rule(
+            z=lambda x, W, b, eps: _raised(x @ W + b, eps)
+        ),
+        "ε comes before b: z is pushed when b is in it.": _rule(
+            z=lambda x, W, b, eps: _pushed(x @ W, eps) + b
+        ),
+        "R does not occur: an input gets its part of every R_j.": (
+            lambda x, W, b, R, eps: _z_rule(x, W, b, torch.ones_like(R), eps)
+        ),
+        "this is the rule of the two halves: in the z-rule each part gets its share of the whole "
+        "sum.": _halves(pushed=False),
+        "this is the rule of the two halves, with ε: in the z-rule each part gets its share of the "
+        "whole sum.": _halves(pushed=True),
         "b is missing in z: the bias takes its part of the relevance, which is lost.": _rule(
             z=lambda x, W, b, eps: _pushed(x @ W, eps)
         ),
@@ -629,6 +747,27 @@ def _saving_the_last(relevance: Tensor, steps: int) -> Tensor:
     return torch.stack(gates[: steps + 1]).float()
 
 
+def _repeating(gates: Tensor, steps: int) -> Tensor:
+    """The gates, with the last row again until there are enough rows."""
+    return torch.cat([gates, gates[-1:].expand(steps + 1 - len(gates), -1, -1)])
+
+
+def _layer_by_layer(relevance: Tensor, steps: int) -> Tensor:
+    """Every head of a layer, the least relevant first, and then the next layer."""
+    largest = 1 + relevance.abs().max()
+    above = largest * torch.arange(relevance.shape[1])
+    return _order(relevance.abs().double() + above[:, None], steps)
+
+
+def _by_threshold(relevance: Tensor, steps: int, together: bool) -> Tensor:
+    """Heads above the k-th relevance; of equal ones all are gone, or none."""
+    size = relevance.abs().mean(0)
+    ends = [-1.0, *sorted(size.flatten().tolist()), math.inf]
+    borders = ends[:-1] if together else ends[1:]
+    rows = [(size > one) if together else (size >= one) for one in borders[: steps + 1]]
+    return torch.stack(rows).float()
+
+
 def _late_ties(relevance: Tensor, steps: int) -> Tensor:
     turned = _order(relevance.flip(1, 2), steps)
     return turned.flip(1, 2)
@@ -644,6 +783,8 @@ def _order_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Te
     cases += [(R, 0), (R, 6), (R.double(), 4)]
     tied = torch.randint(-2, 3, (1, 3, 3), generator=generator).float()
     cases.append((tied, 6))
+    many = torch.randint(-1, 2, (1, 4, 7), generator=generator).float()  # long ties
+    cases.append((many, rng.randint(10, 20)))
     # one layer is the least relevant as a whole, and goes as a whole
     weak = R.clone()
     weak[:, 1] /= 100
@@ -664,10 +805,11 @@ ORDER = Task(
         (torch.tensor([[[2.0, -1.0], [1.0, 2.0], [0.0, 1.0]]]), 5),
         (
             torch.tensor(
-                [[[0.1, 0.2, 0.15], [5.0, 1.0, 4.0]], [[0.1, -0.2, 0.3], [-5.0, 2.0, 3.0]]]
+                [[[0.1, 0.2, 0.15], [5.0, 0.0, 1.6]], [[0.1, -0.2, 0.3], [-5.0, 3.0, 1.6]]]
             ),
             4,
         ),
+        (torch.tensor([1.0, 2.0, 0.0, -2.0, 1.0, -1.0]).double().repeat(4).reshape(1, 4, 6), 6),
     ),
     hidden=_order_hidden,
     mistakes={
@@ -681,8 +823,23 @@ ORDER = Task(
         "you remove so many heads in each layer: one ranking for all layers is asked for.": (
             _in_each_layer
         ),
+        "you go layer by layer: one ranking for all layers is asked for.": _layer_by_layer,
         "you spare the last head of a layer: a layer may lose all of them.": _saving_the_last,
+        "the last head of a layer stays in all your rows: a layer may lose all of them.": (
+            lambda relevance, steps: _repeating(_saving_the_last(relevance, steps), steps)
+        ),
         "of heads with the same relevance the later one goes first in your order.": _late_ties,
+        "of heads with the same relevance yours go by their number, whatever their layer: the "
+        "earlier layer comes first.": lambda relevance, steps: _order(relevance.mT, steps).mT,
+        "heads with the same relevance go together in your rows: row k has k gates that are 0.": (
+            lambda relevance, steps: _by_threshold(relevance, steps, together=True)
+        ),
+        "heads with the same relevance stay together in your rows: row k has k gates that are 0.": (
+            lambda relevance, steps: _by_threshold(relevance, steps, together=False)
+        ),
+        "your row 0 has lost a head already: in row k the k least relevant ones are gone.": (
+            lambda relevance, steps: _repeating(_order(relevance, steps)[min(1, steps) :], steps)
+        ),
         "0 and 1 have changed places: a gate of 1 lets the head write.": (
             lambda relevance, steps: 1 - _order(relevance, steps)
         ),
@@ -697,6 +854,11 @@ ORDER = Task(
         ),
         "you rank by the largest relevance of a sentence: the mean over the sentences is asked "
         "for.": _ranked(lambda R: R.abs().amax(0)),
+        "you rank by the median of the sentences: the mean is asked for.": _ranked(
+            lambda R: R.abs().median(0).values
+        ),
+        "you rank by squares, so that one sentence with a large relevance outweighs the others: "
+        "the mean of the absolute values is asked for.": _ranked(lambda R: R.square().mean(0)),
         "you rank by one sentence: the mean over all of them is asked for.": _ranked(
             lambda R: R[0].abs()
         ),

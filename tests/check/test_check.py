@@ -119,6 +119,13 @@ def test_anything_else_is_refused_with_what_may_be_returned(value: Any) -> None:
         to_json(value)
 
 
+def test_a_complex_answer_is_told_how_to_become_real() -> None:
+    told = raised_by("def f(x):\n    return torch.zeros(2, dtype=torch.complex64)", 1)
+    assert "it returned a complex64 tensor of shape (2,)" in told
+    assert ".real drops" in told
+    assert ".real" not in raised_by("def f(x):\n    return np.array(['a'])", 1)
+
+
 def test_a_huge_tensor_is_refused_before_it_is_written_out() -> None:
     with pytest.raises(ValueError, match="too many"):
         to_json(torch.zeros(1).expand(2_000_000))
@@ -338,8 +345,10 @@ def test_arguments_that_come_by_name_must_have_their_names() -> None:
     first, second = read_answers(ask("f", lambda a, b: a - b, data))
     assert (first.output, second.output, second.after) == (-1, 2, (3, 1))
     _, renamed = read_answers(ask("f", lambda x, b: x - b, data))
-    told = complaint("f", [Case((3, 1), 2)], [renamed], 1e-4)
-    assert "keep their names" in str(told)
+    told = str(complaint("f", [Case((3, 1), 2, names=("a", "b"))], [renamed], 1e-4))
+    assert "keep their names" in told
+    assert told.endswith("(f(a=3, b=1))")
+    assert str(complaint("f", [Case((3, 1), 3)], [second], 1e-4)).endswith("(f(3, 1))")
 
 
 def raised_by(source: str, *args: Any) -> str:
@@ -572,6 +581,7 @@ def test_a_right_answer_is_told_so(beside: Path, capsys: pytest.CaptureFixture[s
         ("def double(x):\n    return x[0]", "has the shape (), expected (2,)"),
         ("def double(x):\n    raise NotImplementedError()", "not written yet"),
         ("def double(x, y):\n    return x", "TypeError: double() missing 1 required"),
+        ("def double(y):\n    return 2 * y", "as the task gives them (double(x="),
         ("def double(x):\n    x *= 2\n    return x", "in place"),
         ("def double(x):\n    return x.tolist()", "a list of 2, expected a float32 tensor"),
         ("def double(x):\n    return {x}", "it returned a set; a task returns"),

@@ -8,6 +8,8 @@ Each `wrong_answers/NN_name.py` holds
   solution;
 - `EQUIVALENT: dict[str, dict[str, str]]`: by task, one-token changes of the solution that are right
   all the same: the changed line, and the reason (see `mutants`).
+
+What differs from a right answer by a piece or two is written as `changed(RIGHT_ANSWER, …)`.
 """
 
 import contextlib
@@ -42,6 +44,18 @@ class Bank:
     wrong: dict[str, list[tuple[str, str]]]
     right: dict[str, list[str]]
     equivalent: dict[str, dict[str, str]]
+
+
+def changed(source: str, *pieces: str) -> str:
+    """An answer with some of its pieces replaced: an old one, its new one, and so on.
+
+    >>> changed("x.sum(0)", "sum", "mean", "0", "1")
+    'x.mean(1)'
+    """
+    for old, new in zip(pieces[::2], pieces[1::2], strict=True):
+        assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {source}"
+        source = source.replace(old, new)
+    return source
 
 
 def banks() -> list[str]:

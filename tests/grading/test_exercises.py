@@ -11,6 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
+import torch
 from bank import ROOT, solution_cells, solutions
 from nbclient import NotebookClient
 
@@ -272,6 +273,18 @@ def test_no_solution_is_in_the_exercise(name: str) -> None:
     for task in hidden["tasks"].values():
         assert set(task) <= {"tolerance", "free", "fresh", "forbidden", "cases"}
         assert all(set(case) <= {"args", "expected", "mistakes"} for case in task["cases"])
+
+
+def test_the_table_of_task_9_2_loses_its_score_as_the_task_says() -> None:
+    *_, (W_E, W_V, W_O, W_U) = exercise("09_circuits")["copying_score"].visible
+    table, small = W_E @ W_V @ W_O @ W_U, W_O @ W_U @ W_E @ W_V
+    large, few = torch.linalg.eigvals(table), torch.linalg.eigvals(small)
+    assert table.abs().max() > 9e11
+    assert few.abs().max() < 5
+    assert (large.abs() > 1e4).any(-1).all()
+    scores = [(one.sum(-1).real / one.abs().sum(-1)).tolist() for one in (large, few)]
+    assert max(map(abs, scores[0])) < 5e-4
+    assert scores[1] == pytest.approx([0.6, 0.2**0.5])
 
 
 @pytest.mark.parametrize("name", names())

@@ -104,7 +104,10 @@ def in_words(tally: list[int]) -> str:
 
 @pytest.mark.parametrize("name", banks())
 def test_the_visible_check_agrees_with_grading(name: str, monkeypatch: Any) -> None:
-    """It passes every right answer, and none that uses what is taken away in grading."""
+    """It passes every right answer, and no wrong one.
+
+    Where many answers are right, it can only say what is taken away in grading.
+    """
     monkeypatch.chdir(ROOT / "exercises" / name)
     monkeypatch.delenv("ATTNLIB_HIDDEN", raising=False)
     monkeypatch.setattr(checking, "note", lambda *told: None)
@@ -113,7 +116,7 @@ def test_the_visible_check_agrees_with_grading(name: str, monkeypatch: Any) -> N
         for source in (solution[task], *answers.right[task]):
             checking.check(task, run(source)[task])
         for source, fragment in answers.wrong[task]:
-            if "would be the answer" in fragment:
+            if exercise(name)[task].accepts is None or "would be the answer" in fragment:
                 with pytest.raises(checking.NotYet):
                     checking.check(task, run(source)[task])
 

@@ -1,31 +1,47 @@
 """What students answer in the exercises of chapter 09: wrong, with the message due, and right."""
 
-WRONG: dict[str, list[tuple[str, str]]] = {
-    "logit_paths": [
-        (
-            """
-def logit_paths(x, A, W_V, W_O, W_U):
-    heads = A.mT @ (x[..., None, :, :] @ W_V) @ W_O @ W_U
-    return torch.cat([(x @ W_U)[..., None, :, :], heads], -3)
-""",
-            "rows and columns of a have changed places",
-        ),
-        (
-            """
-def logit_paths(x, A, W_V, W_O, W_U):
-    heads = x[..., None, :, :] @ W_V @ W_O @ W_U
-    return torch.cat([(x @ W_U)[..., None, :, :], heads], -3)
-""",
-            "a does not occur",
-        ),
-        (
-            """
+from bank import changed
+
+PATHS = """
 def logit_paths(x, A, W_V, W_O, W_U):
     heads = A @ (x[..., None, :, :] @ W_V) @ W_O @ W_U
-    return torch.cat([heads, (x @ W_U)[..., None, :, :]], -3)
-""",
-            "the direct path stands last",
-        ),
+    return torch.cat([(x @ W_U)[..., None, :, :], heads], -3)
+"""
+
+COPYING = """
+def copying_score(W_E, W_V, W_O, W_U):
+    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
+    return values.sum(-1).real / values.abs().sum(-1)
+"""
+
+TABLE = """
+def weights_from_table(table, ids, d_k):
+    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
+    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
+    return scores.masked_fill(future, -torch.inf).softmax(-1)
+"""
+
+COMPOSITION = """
+def k_composition(W_V, W_O, W_Q, W_K):
+    def size(M):
+        return M.square().sum((-2, -1)).sqrt()
+
+    writes = (W_V @ W_O)[:, None]
+    reads = (W_K @ W_Q.mT)[None]
+    return size(writes @ reads) / (size(writes) * size(reads))
+"""
+
+INDUCTION = """
+def induction_score(A, period):
+    t = torch.arange(period, A.shape[-1])
+    return A[..., t, t - period + 1].mean(-1)
+"""
+
+WRONG: dict[str, list[tuple[str, str]]] = {
+    "logit_paths": [
+        (changed(PATHS, " A ", " A.mT "), "rows and columns of a have changed places"),
+        (changed(PATHS, "A @ (", "", "W_V)", "W_V"), "a does not occur"),
+        (changed(PATHS, "([(", "([heads, (", ", heads", ""), "the direct path stands last"),
         (
             """
 def logit_paths(x, A, W_V, W_O, W_U):
@@ -35,11 +51,11 @@ def logit_paths(x, A, W_V, W_O, W_U):
             "the sum of all paths",
         ),
         (
-            """
-def logit_paths(x, A, W_V, W_O, W_U):
-    heads = A @ (x[..., None, :, :] @ W_V) @ W_O @ W_U
-    return torch.stack([x @ W_U, heads.sum(-3)], -3)
-""",
+            changed(
+                PATHS,
+                "cat([(x @ W_U)[..., None, :, :], heads], -3)",
+                "stack([x @ W_U, heads.sum(-3)], -3)",
+            ),
             "the heads are added up",
         ),
         (
@@ -68,45 +84,27 @@ def logit_paths(x, A, W_V, W_O, W_U):
 """,
             "running sums",
         ),
+        (changed(PATHS, "W_O @ W_U", "W_O @ W_U / len(W_V)"), "you divide by the number of heads"),
+        (changed(PATHS, "W_O @ W_U", "W_O", "(x @ W_U)", "x"), "w_u is missing"),
+        (changed(PATHS, "-3)", "-3).softmax(-1)"), "paths add up before the softmax"),
         (
-            """
-def logit_paths(x, A, W_V, W_O, W_U):
-    heads = A @ (x[..., None, :, :] @ W_V) @ W_O @ W_U / len(W_V)
-    return torch.cat([(x @ W_U)[..., None, :, :], heads], -3)
-""",
-            "you divide by the number of heads",
-        ),
-        (
-            """
-def logit_paths(x, A, W_V, W_O, W_U):
-    heads = A @ (x[..., None, :, :] @ W_V) @ W_O
-    return torch.cat([x[..., None, :, :], heads], -3)
-""",
-            "w_u is missing",
-        ),
-        (
-            """
-def logit_paths(x, A, W_V, W_O, W_U):
-    heads = A @ (x[..., None, :, :] @ W_V) @ W_O @ W_U
-    return torch.cat([(x @ W_U)[..., None, :, :], heads], -3).softmax(-1)
-""",
-            "paths add up before the softmax",
-        ),
-        (
-            """
-def logit_paths(x, A, W_V, W_O, W_U):
-    direct = A[..., 0, :, :] @ x @ W_U
-    heads = A @ (x[..., None, :, :] @ W_V) @ W_O @ W_U
-    return torch.cat([direct[..., None, :, :], heads], -3)
-""",
+            changed(
+                PATHS,
+                "(x, A, W_V, W_O, W_U):",
+                "(x, A, W_V, W_O, W_U):\n    direct = A[..., 0, :, :] @ x @ W_U",
+                "(x @ W_U)",
+                "direct",
+            ),
             "the direct path passes through a",
         ),
         (
-            """
-def logit_paths(x, A, W_V, W_O, W_U):
-    heads = A @ (x @ W_V) @ W_O @ W_U
-    return torch.cat([(x @ W_U)[None], heads], 0)
-""",
+            changed(
+                PATHS,
+                "x[..., None, :, :]",
+                "x",
+                "[(x @ W_U)[..., None, :, :], heads], -3",
+                "[(x @ W_U)[None], heads], 0",
+            ),
             "raised runtimeerror",
         ),
         (
@@ -126,110 +124,47 @@ def logit_paths(x, A, W_V, W_O, W_U):
 """,
             "raised",
         ),
-        (
-            """
-def logit_paths(x, A, W_V, W_O, W_U):
-    heads = A @ (x[..., None, :, :] @ W_V) @ W_O @ W_U
-    return torch.cat([(x @ W_U)[..., None, :, :], heads], -3).float()
-""",
-            "expected float64",
-        ),
+        (changed(PATHS, "-3)", "-3).float()"), "expected float64"),
+        (changed(PATHS, "heads], -3)", "heads.flip(-3)], -3)"), "in the reverse order"),
+        (changed(PATHS, "= A @", "= A.softmax(-1) @"), "you take a softmax of a"),
+        (changed(PATHS, "= A @", "= A.tril() @"), "you hide a part of a"),
     ],
     "copying_score": [
         (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
-    return values.real.abs().sum(-1) / values.abs().sum(-1)
-""",
+            changed(COPYING, "sum(-1).real", "real.abs().sum(-1)"),
             "the real part is taken of the sum",
         ),
         (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
-    return values.sum(-1).real / values.sum(-1).abs()
-""",
+            changed(COPYING, "abs().sum(-1)", "sum(-1).abs()"),
             "you divide by the absolute value of the sum",
         ),
+        (changed(COPYING, "real", "abs()"), "you take the absolute value of the sum"),
         (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
-    return values.sum(-1).abs() / values.abs().sum(-1)
-""",
-            "you take the absolute value of the sum",
-        ),
-        (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
-    return values.real.sum(-1) / values.real.abs().sum(-1)
-""",
+            changed(COPYING, "sum(-1).real / values", "real.sum(-1) / values.real"),
             "counts its imaginary part, too",
         ),
         (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
-    return (values.real / values.abs()).mean(-1)
-""",
+            changed(COPYING, "values.sum(-1)", "(values", ").sum", ")).mean"),
             "every eigenvalue counts alike",
         ),
         (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
-    return (values.real > 0).to(W_E.dtype).mean(-1)
-""",
+            changed(
+                COPYING,
+                "values.sum(-1).real / values.abs().sum",
+                "(values.real > 0).to(W_E.dtype).mean",
+            ),
             "the share of eigenvalues with a positive real part",
         ),
         (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
-    return values.sum(-1).real / values.abs().square().sum(-1).sqrt()
-""",
+            changed(COPYING, "().sum(-1)", "().square().sum(-1).sqrt()"),
             "the root of the sum of squares",
         ),
+        (changed(COPYING, " / values.abs().sum(-1)", ""), "not divided by"),
+        (changed(COPYING, ".real", ""), ".real drops the imaginary part"),
+        (changed(COPYING, "(W_O @ W_U) @ (W_E @ W_V)", "W_O @ W_V"), "you use w_v w_o alone"),
+        (changed(COPYING, "(W_O @ W_U) @ (W_E @ W_V)", "W_V @ W_O"), "you use w_v w_o alone"),
         (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
-    return values.sum(-1).real
-""",
-            "not divided by",
-        ),
-        (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
-    return values.sum(-1) / values.abs().sum(-1)
-""",
-            "returned a complex64 tensor",
-        ),
-        (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals(W_O @ W_V)
-    return values.sum(-1).real / values.abs().sum(-1)
-""",
-            "you use w_v w_o alone",
-        ),
-        (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals(W_V @ W_O)
-    return values.sum(-1).real / values.abs().sum(-1)
-""",
-            "you use w_v w_o alone",
-        ),
-        (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals(W_O @ W_E.T @ W_E @ W_V)
-    return values.sum(-1).real / values.abs().sum(-1)
-""",
+            changed(COPYING, "(W_O @ W_U) @ (W_E @ W_V)", "W_O @ W_E.T @ W_E @ W_V"),
             "w_e is used in place of w_u",
         ),
         (
@@ -259,29 +194,14 @@ def copying_score(W_E, W_V, W_O, W_U):
             "you use the diagonal of the table",
         ),
         (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals(W_E @ W_V @ W_O @ W_U)
-    return values.sum(-1).real / values.abs().sum(-1)
-""",
-            "differ",
+            changed(COPYING, "(W_O @ W_U) @ (W_E @ W_V)", "W_E @ W_V @ W_O @ W_U"),
+            "of the d × d table",
         ),
         (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvals((W_O @ W_U) @ (W_E @ W_V))
-    return (values.sum(-1).real / values.abs().sum(-1)).mean()
-""",
+            changed(COPYING, "return values", "return (values", ").sum(-1)", ").sum(-1)).mean()"),
             "one score for all heads",
         ),
-        (
-            """
-def copying_score(W_E, W_V, W_O, W_U):
-    values = torch.linalg.eigvalsh((W_O @ W_U) @ (W_E @ W_V))
-    return values.sum(-1) / values.abs().sum(-1)
-""",
-            "differ",
-        ),
+        (changed(COPYING, "eigvals", "eigvalsh", ".real", ""), "eigvalsh takes a matrix"),
         (
             """
 def copying_score(W_E, W_V, W_O, W_U):
@@ -290,26 +210,24 @@ def copying_score(W_E, W_V, W_O, W_U):
 """,
             "the answer has the shape (1,)",
         ),
+        (
+            changed(COPYING, "(W_O @ W_U) @ (W_E @ W_V)", "(W_E @ W_V) @ (W_O @ W_U)"),
+            "of the d × d table",
+        ),
+        (
+            changed(COPYING, ".sum(-1).real", ".sum().real", ".sum(-1)\n", ".sum()\n"),
+            "of all heads",
+        ),
+        (
+            changed(
+                COPYING, "values.sum", "(values.sum", "abs().sum(-1)", "abs().sum(-1)).float()"
+            ),
+            "expected float64",
+        ),
     ],
     "weights_from_table": [
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table.T[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, -torch.inf).softmax(-1)
-""",
-            "rows and columns have changed places",
-        ),
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]]
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, -torch.inf).softmax(-1)
-""",
-            "1/√d_k is missing",
-        ),
+        (changed(TABLE, "table[", "table.T["), "rows and columns have changed places"),
+        (changed(TABLE, " / d_k**0.5", ""), "1/√d_k is missing"),
         (
             """
 def weights_from_table(table, ids, d_k):
@@ -319,12 +237,7 @@ def weights_from_table(table, ids, d_k):
             "the mask is missing",
         ),
         (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, 0)
-""",
+            changed(TABLE, "(future, -torch.inf).softmax(-1)", "(future, 0)"),
             "the softmax is missing",
         ),
         (
@@ -341,15 +254,7 @@ def weights_from_table(table, ids, d_k):
 """,
             "and the mask is missing",
         ),
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table.T[ids[..., :, None], ids[..., None, :]]
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, -torch.inf).softmax(-1)
-""",
-            "and 1/√d_k is missing",
-        ),
+        (changed(TABLE, "table[", "table.T[", " / d_k**0.5", ""), "and 1/√d_k is missing"),
         (
             """
 def weights_from_table(table, ids, d_k):
@@ -368,162 +273,96 @@ def weights_from_table(table, ids, d_k):
             "the softmax runs over the vocabulary, and the future",
         ),
         (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.softmax(-1).masked_fill(future, 0)
-""",
+            changed(
+                TABLE,
+                ".masked_fill",
+                ".softmax(-1).masked_fill",
+                "(future, -torch.inf).softmax(-1)",
+                "(future, 0)",
+            ),
             "the mask comes after the softmax",
         ),
+        (changed(TABLE, "-1)", "-2)"), "the columns sum to 1"),
+        (changed(TABLE, "future,", "future.T,"), "the past is hidden"),
+        (changed(TABLE, "**0.5", ""), "you divide by d_k"),
+        (changed(TABLE, " d_k*", " len(table)*"), "the root of the vocabulary's size"),
+        (changed(TABLE, " d_k*", " ids.shape[-1]*"), "the root of the text's length"),
+        (changed(TABLE, "torch.inf", "1e5"), "a score can be lower than your mask"),
+        (changed(TABLE, "torch.inf", "1e6"), "a score can be lower than your mask"),
         (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, -torch.inf).softmax(-2)
-""",
-            "the columns sum to 1",
-        ),
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future.T, -torch.inf).softmax(-1)
-""",
-            "the past is hidden",
-        ),
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, -torch.inf).softmax(-1)
-""",
-            "you divide by d_k",
-        ),
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / len(table)**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, -torch.inf).softmax(-1)
-""",
-            "the root of the vocabulary's size",
-        ),
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / ids.shape[-1]**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, -torch.inf).softmax(-1)
-""",
-            "the root of the text's length",
-        ),
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, -1e5).softmax(-1)
-""",
-            "a score can be lower than your mask",
-        ),
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, -1e6).softmax(-1)
-""",
-            "a score can be lower than your mask",
-        ),
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    e = scores.exp().masked_fill(future, 0)
-    return e / e.sum(-1, keepdim=True)
-""",
+            changed(
+                TABLE,
+                "return scores",
+                "e = scores.exp()",
+                "(future, -torch.inf).softmax(-1)",
+                "(future, 0)\n    return e / e.sum(-1, keepdim=True)",
+            ),
             "0/0 is nan",
         ),
+        (changed(TABLE, "[ids[..., :, None], ids[..., None, :]]", "[ids][:, ids]"), "raised"),
+        (changed(TABLE, "(1)", "()"), "your mask hides the destination itself"),
         (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids][:, ids] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.masked_fill(future, -torch.inf).softmax(-1)
-""",
-            "raised runtimeerror",
-        ),
-        (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu() > 0
-    return scores.masked_fill(future, -torch.inf).softmax(-1)
-""",
+            changed(
+                TABLE,
+                "(table, ids, d_k):",
+                "(table, ids, d_k):\n    table = table - table.max()",
+                "return scores",
+                "e = scores.exp()",
+                "(future, -torch.inf).softmax(-1)",
+                "(future, 0)\n    return e / e.sum(-1, keepdim=True)",
+            ),
             "differ",
         ),
+        (changed(TABLE, ".masked_fill", ".double().masked_fill"), "expected float32"),
         (
             """
 def weights_from_table(table, ids, d_k):
-    table = table - table.max()
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    e = scores.exp().masked_fill(future, 0)
+    p = (table / d_k**0.5).softmax(-1)[ids[..., :, None], ids[..., None, :]].tril()
+    return p / p.sum(-1, keepdim=True)
+""",
+            "the rows are mended after it",
+        ),
+        (
+            """
+def weights_from_table(table, ids, d_k):
+    e = (table - table.amax(-1, keepdim=True)).div(d_k**0.5).exp()
+    e = torch.tril(e[ids[..., :, None], ids[..., None, :]])
     return e / e.sum(-1, keepdim=True)
 """,
-            "differ",
+            "the rows are mended after it",
         ),
         (
-            """
-def weights_from_table(table, ids, d_k):
-    scores = table[ids[..., :, None], ids[..., None, :]] / d_k**0.5
-    future = torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0
-    return scores.double().masked_fill(future, -torch.inf).softmax(-1)
-""",
-            "expected float32",
+            changed(
+                TABLE,
+                "torch.ones(ids.shape[-1], ids.shape[-1]).triu(1) > 0",
+                "ids[..., None, :] > ids[..., :, None]",
+            ),
+            "your mask compares tokens",
+        ),
+        (
+            changed(
+                TABLE,
+                ".triu(1) > 0",
+                ".triu(1) > 0\n    same = ids[..., :, None] == ids[..., None, :]"
+                "\n    future = future | (same & ~torch.eye(ids.shape[-1]).bool())",
+            ),
+            "the destination's own token",
+        ),
+        (changed(TABLE, "softmax(-1)", "softmax(-1).float()"), "expected float64"),
+        (
+            changed(TABLE, "(table, ids", "(scores, ids", "= table[", "= scores["),
+            "(weights_from_table(table=",
         ),
     ],
     "k_composition": [
+        (changed(COMPOSITION, "W_K @ W_Q", "W_Q @ W_K"), "this is q-composition"),
         (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_Q @ W_K.mT)[None]
-    return size(writes @ reads) / (size(writes) * size(reads))
-""",
-            "this is q-composition",
-        ),
-        (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(reads @ writes) / (size(writes) * size(reads))
-""",
+            changed(COMPOSITION, "writes @ reads", "reads @ writes"),
             "the product is the wrong way round",
         ),
         (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_Q @ W_K.mT)[None]
-    return size(reads @ writes) / (size(writes) * size(reads))
-""",
-            "and w_qk not turned",
+            changed(COMPOSITION, "W_K @ W_Q", "W_Q @ W_K", "writes @ reads", "reads @ writes"),
+            "and w_qk alone is turned",
         ),
         (
             """
@@ -537,160 +376,47 @@ def k_composition(W_V, W_O, W_Q, W_K):
 """,
             "rows and columns of your table",
         ),
+        (changed(COMPOSITION, ").sqrt(", ""), "the roots are missing"),
         (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1))
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(writes @ reads) / (size(writes) * size(reads))
-""",
-            "the roots are missing",
-        ),
-        (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(writes @ reads)
-""",
+            changed(COMPOSITION, " / (size(writes) * size(reads))", ""),
             "you do not divide by the norms",
         ),
         (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(writes @ reads) / size(writes)
-""",
+            changed(COMPOSITION, "(size(writes) * size(reads))", "size(writes)"),
             "you divide by the norm of what is written alone",
         ),
         (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(writes @ reads) / size(reads)
-""",
+            changed(COMPOSITION, "(size(writes) * size(reads))", "size(reads)"),
             "you divide by the norm of what is read alone",
         ),
+        (changed(COMPOSITION, " * ", " + "), "you divide by the sum of the norms"),
         (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(writes @ reads) / (size(writes) + size(reads))
-""",
-            "you divide by the sum of the norms",
-        ),
-        (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return torch.linalg.matrix_norm(M, 2)
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(writes @ reads) / (size(writes) * size(reads))
-""",
+            changed(
+                COMPOSITION, "M.square().sum((-2, -1)).sqrt()", "torch.linalg.matrix_norm(M, 2)"
+            ),
             "this is the largest singular value",
         ),
         (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.abs().sum((-2, -1))
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(writes @ reads) / (size(writes) * size(reads))
-""",
+            changed(COMPOSITION, "square().sum((-2, -1)).sqrt()", "abs().sum((-2, -1))"),
             "this norm adds absolute values",
         ),
+        (changed(COMPOSITION, "(W_K @ W_Q.mT)", "W_K"), "the queries do not occur"),
+        (changed(COMPOSITION, "(W_V @ W_O)", "W_O"), "w_v does not occur"),
         (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = W_K[None]
-    return size(writes @ reads) / (size(writes) * size(reads))
-""",
-            "the queries do not occur",
-        ),
-        (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = W_O[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(writes @ reads) / (size(writes) * size(reads))
-""",
-            "w_v does not occur",
-        ),
-        (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return (size(writes @ reads) / (size(writes) * size(reads))).mean()
-""",
+            changed(COMPOSITION, "return size", "return (size", "reads))", "reads))).mean()"),
             "one number for all pairs",
         ),
         (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = W_V @ W_O
-    reads = W_K @ W_Q.mT
-    return size(writes @ reads) / (size(writes) * size(reads))
-""",
+            changed(
+                COMPOSITION,
+                "(W_V @ W_O)[:, None]\n    reads = (W_K @ W_Q.mT)[None]",
+                "W_V @ W_O\n    reads = W_K @ W_Q.mT",
+            ),
             "raised runtimeerror",
         ),
+        (changed(COMPOSITION, "reads))", "reads)) - 1 / W_V.shape[1] ** 0.5"), "differ"),
         (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.square().sum((-2, -1)).sqrt()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(writes @ reads) / (size(writes) * size(reads)) - 1 / W_V.shape[1] ** 0.5
-""",
-            "differ",
-        ),
-        (
-            """
-def k_composition(W_V, W_O, W_Q, W_K):
-    def size(M):
-        return M.norm()
-
-    writes = (W_V @ W_O)[:, None]
-    reads = (W_K @ W_Q.mT)[None]
-    return size(writes @ reads) / (size(writes) * size(reads))
-""",
+            changed(COMPOSITION, "square().sum((-2, -1)).sqrt", "norm"),
             "the answer has the shape ()",
         ),
         (
@@ -703,16 +429,35 @@ def k_composition(W_V, W_O, W_Q, W_K):
 """,
             "expected float64",
         ),
+        (
+            changed(COMPOSITION, "(W_V @ W_O)[:, None]", "(W_V @ W_O).mT[:, None]"),
+            "and w_qk alone is turned",
+        ),
+        (
+            changed(
+                COMPOSITION,
+                "(W_V @ W_O)[:, None]",
+                "(W_V @ W_O).mT[:, None]",
+                "W_K @ W_Q.mT",
+                "W_Q @ W_K.mT",
+            ),
+            "the product is the wrong way round",
+        ),
+        (
+            changed(
+                COMPOSITION,
+                "(size(writes) * size(reads))",
+                "((size(W_V) * size(W_O))[:, None] * size(W_Q) * size(W_K))",
+            ),
+            "by the norms of w_v, w_o, w_q and w_k",
+        ),
+        (
+            changed(COMPOSITION, "(size(writes) * size(reads))", "(writes.norm() * reads.norm())"),
+            "one norm for all heads",
+        ),
     ],
     "induction_score": [
-        (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return A[..., t, t - period].mean(-1)
-""",
-            "the same token one period ago",
-        ),
+        (changed(INDUCTION, " + 1", ""), "the same token one period ago"),
         (
             """
 def induction_score(A, period):
@@ -727,14 +472,7 @@ def induction_score(A, period):
 """,
             "you read two sources too far",
         ),
-        (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return A[..., t, t - period + 2].mean(-1)
-""",
-            "you read one source too near",
-        ),
+        (changed(INDUCTION, " 1]", " 2]"), "you read one source too near"),
         (
             """
 def induction_score(A, period):
@@ -749,107 +487,56 @@ def induction_score(A, period):
 """,
             "one destination too late",
         ),
+        (changed(INDUCTION, "mean", "sum"), "you add the weights up"),
+        (changed(INDUCTION, "mean(-1)", "sum(-1) / A.shape[-1]"), "you divide by all destinations"),
         (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return A[..., t, t - period + 1].sum(-1)
-""",
-            "you add the weights up",
-        ),
-        (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return A[..., t, t - period + 1].sum(-1) / A.shape[-1]
-""",
-            "you divide by all destinations",
-        ),
-        (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return A[..., t - period + 1, t].mean(-1)
-""",
+            changed(INDUCTION, ", t - period + 1", " - period + 1, t"),
             "rows and columns have changed places",
         ),
+        (changed(INDUCTION, "mean", "amax"), "this is the largest weight"),
+        (changed(INDUCTION, "period + ", ""), "the previous-token score"),
         (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return A[..., t, t - period + 1].amax(-1)
-""",
-            "this is the largest weight",
-        ),
-        (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return A[..., t, t - 1].mean(-1)
-""",
-            "the previous-token score",
-        ),
-        (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, min(2 * period, A.shape[-1]))
-    return A[..., t, t - period + 1].mean(-1)
-""",
+            changed(INDUCTION, "A.shape[-1]", "min(2 * period, A.shape[-1])"),
             "only the first repetition counts",
         ),
+        (changed(INDUCTION, "(-1", "("), "one number for all maps"),
         (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return A[..., t, t - period + 1].mean()
-""",
-            "one number for all maps",
-        ),
-        (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return (A[..., t, :].argmax(-1) == t - period + 1).to(A.dtype).mean(-1)
-""",
+            changed(
+                INDUCTION,
+                "A[..., t, t - period + 1]",
+                "(A[..., t, :].argmax(-1) == t - period + 1).to(A.dtype)",
+            ),
             "the share of destinations",
         ),
+        (changed(INDUCTION, "A.shape[-1]", "2 * period"), "only the first repetition counts"),
+        (changed(INDUCTION, "-1)", "-1).item()"), "raised runtimeerror"),
+        (changed(INDUCTION, "...", ":"), "raised indexerror"),
         (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, 2 * period)
-    return A[..., t, t - period + 1].mean(-1)
-""",
-            "only the first repetition counts",
-        ),
-        (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return A[..., t, t - period + 1].mean(-1).item()
-""",
-            "raised runtimeerror",
-        ),
-        (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1])
-    return A[:, t, t - period + 1].mean(-1)
-""",
-            "raised indexerror",
-        ),
-        (
-            """
-def induction_score(A, period):
-    t = torch.arange(period, A.shape[-1] // period * period)
-    return A[..., t, t - period + 1].mean(-1)
-""",
+            changed(INDUCTION, "(period, A.shape[-1])", "(period, A.shape[-1] // period * period)"),
             "differ",
         ),
+        (
+            changed(INDUCTION, "arange(period", "arange(A.shape[-1] // 2"),
+            "in the middle of the text",
+        ),
+        (
+            """
+def induction_score(A, period):
+    total = 0
+    for t in range(period, A.shape[-1]):
+        for s in range(t - period, -1, -period):
+            total = total + A[..., t, s + 1]
+    return total / (A.shape[-1] - period)
+""",
+            "what followed every earlier occurrence",
+        ),
+        (changed(INDUCTION, ".mean(-1)", ".mean(-1).float()"), "expected float64"),
     ],
 }
 
 RIGHT: dict[str, list[str]] = {
     "logit_paths": [
+        PATHS,
         """
 def logit_paths(x, A, W_V, W_O, W_U):
     paths = [x]
@@ -870,7 +557,7 @@ def logit_paths(x, A, W_V, W_O, W_U):
     out[..., 0, :, :] = x @ W_U
     for jacobian in range(count):
         for t in range(T):
-            mixed = sum(A[..., jacobian, t, s, None] * x[..., s, :] for s in range(t + 1))
+            mixed = sum(A[..., jacobian, t, s, None] * x[..., s, :] for s in range(T))
             out[..., jacobian + 1, t, :] = mixed @ W_V[jacobian] @ W_O[jacobian] @ W_U
     return out
 """,
@@ -893,6 +580,7 @@ def logit_paths(x, A, W_V, W_O, W_U):
 """,
     ],
     "copying_score": [
+        COPYING,
         """
 import numpy as np
 
@@ -933,6 +621,7 @@ def copying_score(W_E, W_V, W_O, W_U):
 """,
     ],
     "weights_from_table": [
+        TABLE,
         """
 def weights_from_table(table, ids, d_k):
     T = ids.shape[-1]
@@ -980,8 +669,17 @@ def weights_from_table(table, ids, d_k):
     scores = Mask(ids.shape[-1])(asked.gather(-1, where).div(d_k**0.5))
     return (scores - scores.logsumexp(-1, keepdim=True)).exp()
 """,
+        """
+def weights_from_table(table, ids, d_k):
+    tokens = torch.eye(len(table), dtype=table.dtype)[ids]
+    scores = tokens @ table @ tokens.mT / d_k**0.5
+    low = torch.finfo(scores.dtype).min
+    seen = torch.arange(ids.shape[-1])[:, None] >= torch.arange(ids.shape[-1])
+    return torch.nn.functional.softmax(torch.where(seen, scores, low), -1) * seen
+""",
     ],
     "k_composition": [
+        COMPOSITION,
         """
 def k_composition(W_V, W_O, W_Q, W_K):
     out = torch.zeros(len(W_V), len(W_Q), dtype=W_V.dtype)
@@ -1029,6 +727,7 @@ def k_composition(W_V, W_O, W_Q, W_K):
 """,
     ],
     "induction_score": [
+        INDUCTION,
         """
 def induction_score(A, period):
     total = torch.zeros(A.shape[:-2], dtype=A.dtype)

@@ -1,33 +1,68 @@
 """What students answer in the exercises of chapter 10: wrong, with the message due, and right."""
 
+from bank import changed
+
+RELATION = """
+def relation_accuracy(maps, arcs):
+    found, offsets = [], []
+    for A, pairs in zip(maps, arcs):
+        for t, s in pairs:
+            found.append(A[:, t].argmax(-1) == s)
+            offsets.append(s - t)
+    accuracy = torch.stack(found).float().mean(0)
+    baseline = max(offsets.count(o) for o in offsets) / len(offsets)
+    return accuracy, baseline
+"""
+
+USUAL = """
+def usual_offset(A):
+    steps = A.argmax(-1) - torch.arange(A.shape[-1])
+    steps = steps.transpose(0, 1).flatten(1)
+    offset = steps.mode(-1).values
+    share = (steps == offset[:, None]).float().mean(-1)
+    return offset, share
+"""
+
+GATE = """
+def gate_chances(log_a, beta, low, high):
+    o = torch.sigmoid(log_a - beta * math.log(-low / high))
+    i = torch.sigmoid(log_a - beta * math.log((1 - low) / (high - 1)))
+    return torch.stack([1 - o, o - i, i], -1)
+"""
+
+Z_RULE = """
+def z_rule(x, W, b, R, eps):
+    z = x @ W + b
+    pushed = torch.where(z < 0, z - eps, z + eps)
+    return x * ((R / pushed) @ W.mT)
+"""
+
+HALVES = """
+def z_rule(x, W, b, R, eps):
+    small = 1e-30
+    plus, minus, up, down = x.clamp(min=0), x.clamp(max=0), W.clamp(min=0), W.clamp(max=0)
+    positive = plus @ up + minus @ down + b.clamp(min=0)
+    negative = plus @ down + minus @ up + b.clamp(max=0)
+    both = 0.5 + 0.5 * ((positive == 0) | (negative == 0)).to(x)
+    p, n = both * R / (positive + small), both * R / (negative - small)
+    return plus * (p @ up.mT + n @ down.mT) + minus * (p @ down.mT + n @ up.mT)
+"""
+
+ORDER = """
+def pruning_order(relevance, steps):
+    size = relevance.abs().mean(0)
+    order = size.flatten().argsort(stable=True)
+    gates = torch.ones(steps + 1, len(order))
+    for k in range(steps):
+        gates[k + 1 :, order[k]] = 0
+    return gates.reshape(-1, *size.shape)
+"""
+
 WRONG: dict[str, list[tuple[str, str]]] = {
     "relation_accuracy": [
+        (changed(RELATION, "[:,", "[...,"), "you look along the wrong axis"),
         (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[..., t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = max(offsets.count(o) for o in offsets) / len(offsets)
-    return accuracy, baseline
-""",
-            "you look along the wrong axis",
-        ),
-        (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, s].argmax(-1) == t)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = max(offsets.count(o) for o in offsets) / len(offsets)
-    return accuracy, baseline
-""",
+            changed(RELATION, " t]", " s]", " s)", " t)"),
             "destination and source have changed places",
         ),
         (
@@ -44,31 +79,17 @@ def relation_accuracy(maps, arcs):
             "the mean of the sentences' means",
         ),
         (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t, s])
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = max(offsets.count(o) for o in offsets) / len(offsets)
-    return accuracy, baseline
-""",
+            changed(RELATION, "[:, t].argmax(-1) == s", "[:, t, s]"),
             "this is the mean weight on the source",
         ),
         (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().sum(0) / sum(A.shape[-1] for A in maps)
-    baseline = max(map(offsets.count, offsets)) / sum(A.shape[-1] for A in maps)
-    return accuracy, baseline
-""",
+            changed(
+                RELATION,
+                "mean(0)",
+                "sum(0) / sum(A.shape[-1] for A in maps)",
+                "(offsets.count(o) for o in offsets) / len(offsets)",
+                "(map(offsets.count, offsets)) / sum(A.shape[-1] for A in maps)",
+            ),
             "you divide by all words",
         ),
         (
@@ -84,144 +105,41 @@ def relation_accuracy(maps, arcs):
 """,
             "the commonest offset of every sentence by itself",
         ),
+        (changed(RELATION, "s - t", "abs(s - t)"), "the commonest distance"),
         (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(abs(s - t))
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = max(offsets.count(o) for o in offsets) / len(offsets)
-    return accuracy, baseline
-""",
-            "the commonest distance",
-        ),
-        (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = offsets.count(-1) / len(offsets)
-    return accuracy, baseline
-""",
+            changed(RELATION, "max(offsets.count(o) for o in offsets)", "offsets.count(-1)"),
             "your baseline is the offset −1",
         ),
         (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = offsets.count(1) / len(offsets)
-    return accuracy, baseline
-""",
+            changed(RELATION, "max(offsets.count(o) for o in offsets)", "offsets.count(1)"),
             "your baseline is the offset +1",
         ),
         (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = float(max(set(offsets), key=offsets.count))
-    return accuracy, baseline
-""",
+            changed(
+                RELATION,
+                "max(offsets.count(o) for o in offsets) / len(offsets)",
+                "float(max(set(offsets), key=offsets.count))",
+            ),
             "your baseline is the offset itself",
         ),
         (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = float(max(map(offsets.count, offsets)))
-    return accuracy, baseline
-""",
+            changed(
+                RELATION,
+                "max(offsets.count(o) for o in offsets) / len(offsets)",
+                "float(max(map(offsets.count, offsets)))",
+            ),
             "your baseline is a number of pairs",
         ),
+        (changed(RELATION, "accuracy,", "accuracy - baseline,"), "subtracted from the accuracy"),
+        (changed(RELATION, ", baseline", ""), "expected a tuple of 2"),
+        (changed(RELATION, "float().", ""), "raised runtimeerror"),
+        (changed(RELATION, "float", "double"), "expected float32"),
         (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = max(offsets.count(o) for o in offsets) / len(offsets)
-    return accuracy - baseline, baseline
-""",
-            "subtracted from the accuracy",
-        ),
-        (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = max(offsets.count(o) for o in offsets) / len(offsets)
-    return accuracy
-""",
-            "expected a tuple of 2",
-        ),
-        (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).mean(0)
-    baseline = max(offsets.count(o) for o in offsets) / len(offsets)
-    return accuracy, baseline
-""",
-            "raised runtimeerror",
-        ),
-        (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).double().mean(0)
-    baseline = max(offsets.count(o) for o in offsets) / len(offsets)
-    return accuracy, baseline
-""",
-            "expected float32",
-        ),
-        (
-            """
-def relation_accuracy(maps, arcs):
-    found, offsets = [], []
-    for A, pairs in zip(maps, arcs):
-        for t, s in pairs:
-            found.append(A[:, t].argmax(-1) == s)
-            offsets.append(s - t)
-    accuracy = torch.stack(found).float().mean(0)
-    baseline = torch.tensor(max(map(offsets.count, offsets)) / len(offsets))
-    return accuracy, baseline
-""",
+            changed(
+                RELATION,
+                "max(offsets.count(o) for o in offsets) / len(offsets)",
+                "torch.tensor(max(map(offsets.count, offsets)) / len(offsets))",
+            ),
             ".item() makes a number",
         ),
         (
@@ -246,43 +164,28 @@ def relation_accuracy(maps, arcs):
     baseline = max(map(offsets.count, offsets)) / len(offsets)
     return torch.stack(list(found.values())).float().mean(0), baseline
 """,
-            "answer[0]",
+            "a destination with several pairs counts once",
+        ),
+        (
+            changed(RELATION, "in pairs:", "in dict(pairs).items():"),
+            "a destination with several pairs counts once",
+        ),
+        (
+            changed(RELATION, "mean(0)", "sum(0) / sum(A.shape[-1] for A in maps)"),
+            "your accuracy is divided by all words",
+        ),
+        (
+            changed(RELATION, "/ len(offsets)", "/ sum(A.shape[-1] for A in maps)"),
+            "your baseline is divided by all words",
         ),
     ],
     "usual_offset": [
         (
-            """
-def usual_offset(A):
-    steps = torch.arange(A.shape[-1]) - A.argmax(-1)
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return offset, share
-""",
+            changed(USUAL, "A.argmax(-1) - ", "", "(A.shape[-1])", "(A.shape[-1]) - A.argmax(-1)"),
             "your sign is the other way round",
         ),
-        (
-            """
-def usual_offset(A):
-    steps = A.argmax(-2) - torch.arange(A.shape[-1])
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return offset, share
-""",
-            "rows and columns have changed places",
-        ),
-        (
-            """
-def usual_offset(A):
-    steps = A.argmax(-1)
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return offset, share
-""",
-            "the commonest source",
-        ),
+        (changed(USUAL, "(-1) ", "(-2) "), "rows and columns have changed places"),
+        (changed(USUAL, "(-1) - torch.arange(A.shape[-1])", "(-1)"), "the commonest source"),
         (
             """
 def usual_offset(A):
@@ -304,138 +207,37 @@ def usual_offset(A):
 """,
             "you leave out the destinations",
         ),
+        (changed(USUAL, "= A", "= (A", "1])", "1])).abs()"), "the commonest distance"),
         (
-            """
-def usual_offset(A):
-    steps = (A.argmax(-1) - torch.arange(A.shape[-1])).abs()
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return offset, share
-""",
-            "the commonest distance",
-        ),
-        (
-            """
-def usual_offset(A):
-    steps = torch.arange(A.shape[-1]) - A.argmax(-1)
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return -offset, share
-""",
+            changed(
+                USUAL,
+                "A.argmax(-1) - ",
+                "",
+                "(A.shape[-1])",
+                "(A.shape[-1]) - A.argmax(-1)",
+                "return offset",
+                "return -offset",
+            ),
             "you take the larger one",
         ),
+        (changed(USUAL, " A.", " A[:1]."), "you count in the first text only"),
+        (changed(USUAL, "mean", "sum"), "your share is a number of destinations"),
+        (changed(USUAL, "mean(-1)", "sum(-1) / A.shape[-1]"), "the destinations of one text"),
+        (changed(USUAL, "mode(-1).values", "float().mean(-1).round().long()"), "that of the mean"),
         (
-            """
-def usual_offset(A):
-    steps = A[:1].argmax(-1) - torch.arange(A.shape[-1])
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return offset, share
-""",
-            "you count in the first text only",
-        ),
-        (
-            """
-def usual_offset(A):
-    steps = A.argmax(-1) - torch.arange(A.shape[-1])
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().sum(-1)
-    return offset, share
-""",
-            "your share is a number of destinations",
-        ),
-        (
-            """
-def usual_offset(A):
-    steps = A.argmax(-1) - torch.arange(A.shape[-1])
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().sum(-1) / A.shape[-1]
-    return offset, share
-""",
-            "the destinations of one text",
-        ),
-        (
-            """
-def usual_offset(A):
-    steps = A.argmax(-1) - torch.arange(A.shape[-1])
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.float().mean(-1).round().long()
-    share = (steps == offset[:, None]).float().mean(-1)
-    return offset, share
-""",
-            "differ",
-        ),
-        (
-            """
-def usual_offset(A):
-    steps = A.argmax(-1) - torch.arange(A.shape[-1])
-    steps = steps.flatten()[None]
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return offset[0], share[0]
-""",
+            changed(
+                USUAL, "transpose(0, 1).flatten(1)", "flatten()[None]", ", share", "[0], share[0]"
+            ),
             "one answer for all heads",
         ),
         (
-            """
-def usual_offset(A):
-    steps = A.argmax(-1) - torch.arange(A.shape[-1])
-    steps = steps.reshape(A.shape[1], -1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return offset, share
-""",
-            "differ",
+            changed(USUAL, "transpose(0, 1).flatten(1)", "reshape(A.shape[1], -1)"),
+            "heads and texts are mixed",
         ),
-        (
-            """
-def usual_offset(A):
-    steps = A.argmax(-1) - torch.arange(A.shape[-1])
-    steps = steps.flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return offset, share
-""",
-            "answer[0] has the shape",
-        ),
-        (
-            """
-def usual_offset(A):
-    steps = A.argmax(-1) - torch.arange(A.shape[-1])
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return share, offset
-""",
-            "dtype float32, expected int64",
-        ),
-        (
-            """
-def usual_offset(A):
-    steps = A.argmax(-1) - torch.arange(A.shape[-1])
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).float().mean(-1)
-    return offset.float(), share
-""",
-            "dtype float32, expected int64",
-        ),
-        (
-            """
-def usual_offset(A):
-    steps = A.argmax(-1) - torch.arange(A.shape[-1])
-    steps = steps.transpose(0, 1).flatten(1)
-    offset = steps.mode(-1).values
-    share = (steps == offset[:, None]).double().mean(-1)
-    return offset, share
-""",
-            "expected float32",
-        ),
+        (changed(USUAL, ".transpose(0, 1)", ""), "each of your rows is a text"),
+        (changed(USUAL, "offset, share", "share, offset"), "dtype float32, expected int64"),
+        (changed(USUAL, "offset,", "offset.float(),"), "dtype float32, expected int64"),
+        (changed(USUAL, "float", "double"), "expected float32"),
         (
             """
 def usual_offset(A):
@@ -456,15 +258,63 @@ def usual_offset(A):
 """,
             "differ",
         ),
+        (
+            """
+from collections import Counter
+
+def usual_offset(A):
+    steps = (A.argmax(-1) - torch.arange(A.shape[-1])).transpose(0, 1).flatten(1)
+    best = [Counter(row).most_common(1)[0] for row in steps.tolist()]
+    share = [times / steps.shape[1] for _, times in best]
+    return torch.tensor([o for o, _ in best]), torch.tensor(share)
+""",
+            "you take the one that comes first",
+        ),
+        (
+            """
+from collections import Counter
+
+def usual_offset(A):
+    steps = (A.argmax(-1) - torch.arange(A.shape[-1])).transpose(0, 1).flatten(1)
+    counts = [Counter(row) for row in steps.tolist()]
+    best = [min(c, key=lambda o: (-c[o], abs(o), o)) for c in counts]
+    share = [c[o] / steps.shape[1] for c, o in zip(counts, best)]
+    return torch.tensor(best), torch.tensor(share)
+""",
+            "you take the nearer one",
+        ),
+        (
+            changed(USUAL, "= steps.transpose", "= steps[..., 1:].transpose"),
+            "you leave out the first destination",
+        ),
+        (
+            """
+def usual_offset(A):
+    steps = A.argmax(-1) - torch.arange(A.shape[-1])
+    offset = steps.mode(-1).values.mode(0).values
+    return offset, (steps == offset[:, None]).float().mean((0, 2))
+""",
+            "you take the commonest offset of every text",
+        ),
+        (
+            """
+def usual_offset(A):
+    steps = A.argmax(-1) - torch.arange(A.shape[-1])
+    modes = steps.mode(-1).values
+    return modes.mode(0).values, (steps == modes[..., None]).float().mean((0, 2))
+""",
+            "every text's own commonest offset",
+        ),
     ],
     "gate_chances": [
         (
-            """
-def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - math.log(-low / high))
-    i = torch.sigmoid(log_a - math.log((1 - low) / (high - 1)))
-    return torch.stack([1 - o, o - i, i], -1)
-""",
+            changed(
+                GATE,
+                "(log_a - beta * math.log(-low / high))",
+                "(log_a - math.log(-low / high))",
+                ".sigmoid(log_a - beta * math.log((",
+                ".sigmoid(log_a - math.log((",
+            ),
             "β is missing at the border",
         ),
         (
@@ -485,33 +335,9 @@ def gate_chances(log_a, beta, low, high):
 """,
             "you divide log a by β as well",
         ),
-        (
-            """
-def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a)
-    i = torch.sigmoid(log_a - beta * math.log((1 - low) / (high - 1)))
-    return torch.stack([1 - o, o - i, i], -1)
-""",
-            "with the probability σ(log a)",
-        ),
-        (
-            """
-def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - beta * math.log(-low / high))
-    i = torch.sigmoid(log_a)
-    return torch.stack([1 - o, o - i, i], -1)
-""",
-            "that of σ(s) above ½",
-        ),
-        (
-            """
-def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - beta * math.log(-low / high))
-    i = torch.sigmoid(log_a - beta * math.log(-low / high))
-    return torch.stack([1 - o, o - i, i], -1)
-""",
-            "the border of 0",
-        ),
+        (changed(GATE, " - beta * math.log(-low / high)", ""), "with the probability σ(log a)"),
+        (changed(GATE, " - beta * math.log((1 - low) / (high - 1))", ""), "that of σ(s) above ½"),
+        (changed(GATE, "(1 - low) / (high - 1)", "-low / high"), "the border of 0"),
         (
             """
 def gate_chances(log_a, beta, low, high):
@@ -523,33 +349,9 @@ def gate_chances(log_a, beta, low, high):
 """,
             "as often 1 at log a",
         ),
-        (
-            """
-def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - beta * math.log(-low / high))
-    i = torch.sigmoid(log_a - beta * math.log((1 - low) / (high - 1)))
-    return torch.stack([i, o - i, 1 - o], -1)
-""",
-            "0 and 1 have changed places",
-        ),
-        (
-            """
-def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - beta * math.log(-low / high))
-    i = torch.sigmoid(log_a - beta * math.log((1 - low) / (high - 1)))
-    return torch.stack([1 - o, o, i], -1)
-""",
-            "your second number is p(g > 0)",
-        ),
-        (
-            """
-def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - beta * math.log(-low / high))
-    i = torch.sigmoid(log_a - beta * math.log((1 - low) / (high - 1)))
-    return torch.stack([1 - o, o - i, i])
-""",
-            "the three stand in front",
-        ),
+        (changed(GATE, "1 - o, o - i, i", "i, o - i, 1 - o"), "0 and 1 have changed places"),
+        (changed(GATE, " - i", ""), "your second number is p(g > 0)"),
+        (changed(GATE, ", -1", ""), "the three stand in front"),
         (
             """
 def gate_chances(log_a, beta, low, high):
@@ -569,164 +371,82 @@ def gate_chances(log_a, beta, low, high):
 """,
             "differ",
         ),
+        (changed(GATE, "torch.stack([1 - o, o - i, i], -1)", "o"), "the answer has the shape"),
+        (changed(GATE, "(-low", "(low"), "raised valueerror"),
         (
-            """
-def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - beta * math.log(-low / high))
-    i = torch.sigmoid(log_a - beta * math.log((1 - low) / (high - 1)))
-    return o
-""",
-            "the answer has the shape",
+            changed(GATE, "-low / high", "0.1 / 1.1", "(1 - low) / (high - 1)", "1.1 / 0.1"),
+            "your low and high are always",
         ),
+        (changed(GATE, "-1)", "-1).double()"), "expected float32"),
         (
             """
 def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - beta * math.log(low / high))
-    i = torch.sigmoid(log_a - beta * math.log((1 - low) / (high - 1)))
+    a = log_a.exp()
+    o = a / (a + (-low / high) ** beta)
+    i = a / (a + ((1 - low) / (high - 1)) ** beta)
     return torch.stack([1 - o, o - i, i], -1)
 """,
-            "raised valueerror",
+            "exp of a large log a is infinite",
         ),
+        (changed(GATE, "(1 - low) / (high - 1)", "high / -low"), "as often 1 at log a"),
         (
             """
 def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - beta * math.log(0.1 / 1.1))
-    i = torch.sigmoid(log_a - beta * math.log(1.1 / 0.1))
+    o = torch.sigmoid(log_a - 0.33 * math.log(0.1 / 1.1))
+    i = torch.sigmoid(log_a - 0.33 * math.log(1.1 / 0.1))
     return torch.stack([1 - o, o - i, i], -1)
 """,
-            "differ",
+            "whatever is given",
         ),
+        (changed(GATE, "high):\n", "high):\n    beta = 0.33\n"), "your β is always 0.33"),
+        (changed(GATE, "high):\n", "high):\n    high = 1 - low\n"), "you take 1 − low for high"),
+        (changed(GATE, "high):\n", "high):\n    log_a = -log_a\n"), "log a has the wrong sign"),
         (
-            """
-def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - beta * math.log(-low / high))
-    i = torch.sigmoid(log_a - beta * math.log((1 - low) / (high - 1)))
-    return torch.stack([1 - o, o - i, i], -1).double()
-""",
-            "expected float32",
+            changed(
+                GATE,
+                "math.log(-low / high)",
+                "(-low / (high - low))",
+                "math.log((1 - low) / (high - 1))",
+                "(1 - low) / (high - low)",
+            ),
+            "your border is the value of σ(s)",
         ),
-        (
-            """
-def gate_chances(log_a, beta, low, high):
-    border = beta * math.log(-low / high)
-    o = log_a.exp() / (log_a.exp() + math.exp(border))
-    border = beta * math.log((1 - low) / (high - 1))
-    i = log_a.exp() / (log_a.exp() + math.exp(border))
-    return torch.stack([1 - o, o - i, i], -1)
-""",
-            "differ",
-        ),
-        (
-            """
-def gate_chances(log_a, beta, low, high):
-    o = torch.sigmoid(log_a - beta * math.log(-low / high))
-    i = torch.sigmoid(log_a - beta * math.log(high / -low))
-    return torch.stack([1 - o, o - i, i], -1)
-""",
-            "as often 1 at log a",
-        ),
+        (changed(GATE, "i], -1)", "i], -1).float()"), "expected float64"),
     ],
     "z_rule": [
+        (changed(Z_RULE, "torch.where(z < 0, z - eps, z + eps)", "z + eps"), "ε always has a plus"),
+        (changed(Z_RULE, "- eps, z +", "+ eps, z -"), "ε has the wrong sign"),
+        (changed(Z_RULE, "torch.where(z < 0, z - eps, z + eps)", "z"), "ε is missing"),
         (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = z + eps
-    return x * ((R / pushed) @ W.mT)
-""",
-            "ε always has a plus",
-        ),
-        (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z < 0, z + eps, z - eps)
-    return x * ((R / pushed) @ W.mT)
-""",
-            "ε has the wrong sign",
-        ),
-        (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = z
-    return x * ((R / pushed) @ W.mT)
-""",
-            "ε is missing",
-        ),
-        (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = z + eps * z.sign()
-    return x * ((R / pushed) @ W.mT)
-""",
+            changed(Z_RULE, "torch.where(z < 0, z - eps, z + eps)", "z + eps * z.sign()"),
             "a z of 0 gets no ε",
         ),
+        (changed(Z_RULE, " < ", " <= "), "a z of 0 counts as negative"),
+        (changed(Z_RULE, " + b", ""), "b is missing in z"),
         (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z <= 0, z - eps, z + eps)
-    return x * ((R / pushed) @ W.mT)
-""",
-            "differ",
-        ),
-        (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W
-    pushed = torch.where(z < 0, z - eps, z + eps)
-    return x * ((R / pushed) @ W.mT)
-""",
-            "b is missing in z",
-        ),
-        (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z < 0, z - eps, z + eps)
-    parts = x[..., :, None] * W + b / x.shape[-1]
-    return (parts * (R / pushed)[..., None, :]).sum(-1)
-""",
+            changed(
+                Z_RULE,
+                "return x * ((R / pushed) @ W.mT)",
+                "parts = x[..., :, None] * W + b / x.shape[-1]\n"
+                "    return (parts * (R / pushed)[..., None, :]).sum(-1)",
+            ),
             "you share the bias among the inputs",
         ),
         (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z < 0, z - eps, z + eps)
-    return x * ((R / pushed) @ W.mT) * (R.sum(-1) / (x * ((R / pushed) @ W.mT)).sum(-1))[..., None]
-""",
+            changed(
+                Z_RULE,
+                "return x * ((R / pushed) @ W.mT)",
+                "out = x * ((R / pushed) @ W.mT)\n"
+                "    return out * (R.sum(-1) / out.sum(-1))[..., None]",
+            ),
             "you stretch the result",
         ),
+        (changed(Z_RULE, "x * (", "", "mT)", "mT"), "x is missing"),
         (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z < 0, z - eps, z + eps)
-    return (R / pushed) @ W.mT
-""",
-            "x is missing",
-        ),
-        (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z < 0, z - eps, z + eps)
-    return x * (R / pushed).sum(-1, keepdim=True)
-""",
+            changed(Z_RULE, "((R / pushed) @ W.mT)", "(R / pushed).sum(-1, keepdim=True)"),
             "w is missing",
         ),
-        (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z < 0, z - eps, z + eps)
-    return x * (R @ W.mT)
-""",
-            "the gradient times the input",
-        ),
+        (changed(Z_RULE, "(R / pushed)", "R"), "the gradient times the input"),
         (
             """
 def z_rule(x, W, b, R, eps):
@@ -744,41 +464,17 @@ def z_rule(x, W, b, R, eps):
             "only positive parts",
         ),
         (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z < 0, z - eps, z + eps)
-    return R * (x @ W) / pushed
-""",
+            changed(Z_RULE, "x * ((R / pushed) @ W.mT)", "R * (x @ W) / pushed"),
             "these are the shares of the outputs",
         ),
+        (changed(Z_RULE, "torch.where(z < 0, z - eps, z + eps)", "z.clamp(min=eps)"), "differ"),
         (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = z.clamp(min=eps)
-    return x * ((R / pushed) @ W.mT)
-""",
-            "differ",
-        ),
-        (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z < 0, z - eps, z + eps)
-    return torch.einsum("i,ij,j->i", x, W, R / pushed)
-""",
+            changed(
+                Z_RULE, "x * ((R / pushed) @ W.mT)", 'torch.einsum("i,ij,j->i", x, W, R / pushed)'
+            ),
             "raised runtimeerror",
         ),
-        (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z < 0, z - eps, z + eps)
-    return x * ((R / pushed) @ W.mT).sum(0)
-""",
-            "differ",
-        ),
+        (changed(Z_RULE, "mT)", "mT).sum(0)"), "differ"),
         (
             """
 def z_rule(x, W, b, R, eps):
@@ -790,51 +486,28 @@ def z_rule(x, W, b, R, eps):
 """,
             "in place",
         ),
+        (changed(Z_RULE, "return x", "return (x", "mT)", "mT)).float()"), "expected float64"),
+        (changed(Z_RULE, "R / pushed", "1 / pushed"), "r does not occur"),
         (
-            """
-def z_rule(x, W, b, R, eps):
-    z = x @ W + b
-    pushed = torch.where(z < 0, z - eps, z + eps)
-    return (x * ((R / pushed) @ W.mT)).float()
-""",
-            "expected float64",
+            changed(
+                Z_RULE,
+                "torch.where(z < 0, z - eps, z + eps)",
+                "torch.where(z < 0, -1.0, 1.0) * z.abs().clamp(min=eps)",
+            ),
+            "you raise |z| to ε",
+        ),
+        (changed(Z_RULE, " + b", "", "z + eps)", "z + eps) + b"), "ε comes before b"),
+        (HALVES, "this is the rule of the two halves: "),
+        (
+            changed(HALVES, "small = 1e-30", "small = eps"),
+            "this is the rule of the two halves, with ε",
         ),
     ],
     "pruning_order": [
+        (changed(ORDER, "abs().mean(0)", "mean(0).abs()"), "you take the mean first"),
+        (changed(ORDER, ".abs()", ""), "the sign counts in your ranking"),
         (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.mean(0).abs()
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape)
-""",
-            "you take the mean first",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape)
-""",
-            "the sign counts in your ranking",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.flatten().argsort(descending=True, stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape)
-""",
+            changed(ORDER, "(stable=True)", "(descending=True, stable=True)"),
             "the most relevant heads go first",
         ),
         (
@@ -862,161 +535,27 @@ def pruning_order(relevance, steps):
             "you spare the last head",
         ),
         (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.shape.numel() - 1 - size.flatten().flip(0).argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape)
-""",
+            changed(ORDER, "flatten()", "shape.numel() - 1 - size.flatten().flip(0)"),
             "the later one goes first",
         ),
+        (changed(ORDER, "return gates", "return 1 - gates"), "0 and 1 have changed places"),
+        (changed(ORDER, "shape)", "shape)[1:]"), "the first row is missing"),
+        (changed(ORDER, "shape)", "shape)[-1]"), "this is the last row alone"),
+        (changed(ORDER, "1 :", "1"), "each row removes one head only"),
+        (changed(ORDER, "mean", "amax"), "the largest relevance of a sentence"),
+        (changed(ORDER, ".abs().mean(0)", "[0].abs()"), "you rank by one sentence"),
         (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return 1 - gates.reshape(-1, *size.shape)
-""",
-            "0 and 1 have changed places",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape)[1:]
-""",
-            "the first row is missing",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape)[-1]
-""",
-            "this is the last row alone",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1, order[k]] = 0
-    return gates.reshape(-1, *size.shape)
-""",
-            "each row removes one head only",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().amax(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape)
-""",
-            "the largest relevance of a sentence",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance[0].abs()
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape)
-""",
-            "you rank by one sentence",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape).flip(0)
-""",
+            changed(ORDER, "(-1, *size.shape)", "(-1, *size.shape).flip(0)"),
             "your rows count backwards",
         ),
+        (changed(ORDER, " + 1 ", ""), "your row 0 has lost a head already"),
+        (changed(ORDER, ".reshape(-1, *size.shape)", ""), "the answer has the shape"),
         (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k:, order[k]] = 0
-    return gates.reshape(-1, *size.shape)
-""",
-            "differ",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates
-""",
-            "the answer has the shape",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape).bool()
-""",
+            changed(ORDER, "(-1, *size.shape)", "(-1, *size.shape).bool()"),
             "dtype bool, expected float32",
         ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.square().mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.reshape(-1, *size.shape)
-""",
-            "differ",
-        ),
-        (
-            """
-def pruning_order(relevance, steps):
-    size = relevance.abs().mean(0)
-    order = size.flatten().argsort(stable=True)
-    gates = torch.ones(steps + 1, len(order))
-    for k in range(steps):
-        gates[k + 1 :, order[k]] = 0
-    return gates.to(relevance.dtype).reshape(-1, *size.shape)
-""",
-            "expected float32",
-        ),
+        (changed(ORDER, "abs", "square"), "you rank by squares"),
+        (changed(ORDER, ".reshape", ".to(relevance.dtype).reshape"), "expected float32"),
         (
             """
 def pruning_order(relevance, steps):
@@ -1024,13 +563,66 @@ def pruning_order(relevance, steps):
     order = size.flatten().sort().values
     return torch.stack([(size >= order[k]).float() for k in range(steps + 1)])
 """,
-            "raised indexerror",
+            "stay together in your rows",
+        ),
+        (changed(ORDER, "mean(0)", "median(0).values"), "the median of the sentences"),
+        (changed(ORDER, "abs().mean(0)", "square().mean(0).sqrt()"), "you rank by squares"),
+        (changed(ORDER, "(stable=True)", "()"), "differ"),
+        (
+            changed(
+                ORDER,
+                "size.flatten().argsort(stable=True)",
+                "torch.cat([i * size.shape[1] + row.argsort() for i, row in enumerate(size)])",
+            ),
+            "you go layer by layer",
+        ),
+        (
+            changed(
+                ORDER,
+                "size.flatten().argsort(stable=True)",
+                "size.T.flatten().argsort(stable=True)"
+                "\n    order = order % len(size) * size.shape[1] + order // len(size)",
+            ),
+            "yours go by their number",
+        ),
+        (
+            """
+def pruning_order(relevance, steps):
+    size, k = relevance.abs().mean(0), 0
+    gates = torch.ones(steps + 1, *size.shape)
+    for place in size.flatten().argsort(stable=True).tolist():
+        a, h = divmod(place, size.shape[1])
+        if k < steps and gates[-1, a].sum() > 1:
+            k += 1
+            gates[k:, a, h] = 0
+    return gates
+""",
+            "the last head of a layer stays",
+        ),
+        (
+            """
+def pruning_order(relevance, steps):
+    size = relevance.abs().mean(0)
+    border = [-1.0, *sorted(size.flatten().tolist())]
+    return torch.stack([(size > border[k]).float() for k in range(steps + 1)])
+""",
+            "go together in your rows",
+        ),
+        (
+            """
+def pruning_order(relevance, steps):
+    size = relevance.abs().mean(0)
+    border = [*sorted(size.flatten().tolist()), math.inf]
+    return torch.stack([(size >= border[k]).float() for k in range(steps + 1)])
+""",
+            "stay together in your rows",
         ),
     ],
 }
 
 RIGHT: dict[str, list[str]] = {
     "relation_accuracy": [
+        RELATION,
         """
 from collections import Counter
 
@@ -1091,6 +683,7 @@ def relation_accuracy(maps, arcs):
 """,
     ],
     "usual_offset": [
+        USUAL,
         """
 def usual_offset(A):
     N, H, T, _ = A.shape
@@ -1142,8 +735,16 @@ def usual_offset(A):
     modes = [Head(A[:, hessian]).mode() for hessian in range(A.shape[1])]
     return torch.stack([best for best, _ in modes]), torch.stack([share for _, share in modes])
 """,
+        """
+def usual_offset(A):
+    N, H, T, _ = A.shape
+    step = A.argmax(3).sub(torch.arange(T)).movedim(1, 0).reshape(H, N * T)
+    times = torch.stack([torch.bincount(row + T, minlength=2 * T) for row in step])
+    return times.argmax(1) - T, times.amax(1).float().div(N * T)
+""",
     ],
     "gate_chances": [
+        GATE,
         """
 import math
 
@@ -1194,6 +795,7 @@ def gate_chances(log_a, beta, low, high):
 """,
     ],
     "z_rule": [
+        Z_RULE,
         """
 def z_rule(x, W, b, R, eps):
     parts = x[..., :, None] * W
@@ -1241,6 +843,7 @@ def z_rule(x, W, b, R, eps):
 """,
     ],
     "pruning_order": [
+        ORDER,
         """
 def pruning_order(relevance, steps):
     N, A, H = relevance.shape
