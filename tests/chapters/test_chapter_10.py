@@ -595,8 +595,10 @@ def test_the_bad_choices_are_those_without_self_attention_in_the_decoder():
 
 @pytest.mark.slow
 @pytest.mark.claim(70)
-def test_one_head_of_the_decoder_mends_a_bad_choice_and_another_head_does_not():
-    run = card("translator-pruned")["runs"][2]  # by magnitude .28 are left
+@pytest.mark.parametrize("start", range(3))
+def test_one_head_of_the_decoder_mends_a_bad_choice_and_another_head_does_not(start):
+    """Of each model's choice by magnitude, which ends at .28 to .52, one head is exchanged."""
+    run = card("translator-pruned")["runs"][start]
     order = RANKED[TRANSLATORS[run["model"]]]["orders"]["magnitude"]
     gone, kept = order[: 24 - run["heads"]], open_heads(run, "magnitude")
     shares = {}
@@ -605,7 +607,7 @@ def test_one_head_of_the_decoder_mends_a_bad_choice_and_another_head_does_not():
         gates = torch.zeros(24).index_fill(0, torch.tensor([last, *kept[1:]]), 1).view(6, 4)
         with torch.enable_grad():
             model = with_gates(load(run["model"]), gates)
-            learn(model, 0, 300)
+            learn(model, 10 + start, 150)  # a quarter of the steps
         shares[mends] = quality(model, measuring_rows()[1])[1]
-    assert shares[True] > 0.95
-    assert shares[False] < 0.7
+    assert shares[True] > shares[False] + 0.4
+    assert shares[False] < 0.4
