@@ -71,7 +71,7 @@ def test_a_copying_score_beyond_random_heads_and_yet_no_copying(one):
 
 @pytest.mark.claim(47)
 def test_circuits_agree_with_the_text_where_the_head_looks_back(one):
-    _, tables, _, lift, _ = one
+    model, tables, _, lift, _ = one
     found = [precision(CHAPTER.highest(table), lift) for table in tables]
     chance = (lift[SPACE["usual"]] >= 2).float().mean().item()
     assert found[2] > 6 * chance
@@ -85,6 +85,13 @@ def test_circuits_agree_with_the_text_where_the_head_looks_back(one):
     untrained = Transformer(TransformerConfig(**pretrained.card("attention-1")["config"]))
     table = list(CHAPTER.ov_of(untrained))[2]
     assert precision(CHAPTER.highest(table), lift) < 2 * chance
+    layer = model.blocks[0].attention
+    in_trained = [model.W_E @ model.W_U]  # the direct path, and random heads beside it
+    for seed in (11, 12, 13):
+        matrices = CHAPTER.random_head([layer.W_V[2], layer.W_O[2]], seed)
+        in_trained.append(circuits.ov_circuit(model.W_E, *matrices, model.W_U))
+    for table in in_trained:  # trained embeddings alone
+        assert precision(CHAPTER.highest(CHAPTER.beyond(table)), lift) < found[2] / 2
     seen = CHAPTER.seen_before(token_stream(reviews("imdb").train.texts[:2000], SPACE["bpe"]))
     independent = seen.sum(1, keepdim=True) * seen.sum(0) / seen.sum()
     surplus = (seen - independent) / independent.clamp_min(1e-3).sqrt()
@@ -175,6 +182,9 @@ def test_a_phase_change_in_every_run(name):
     assert 13 < begun < 15
     assert 0 < CHAPTER.crossing(millions, best, 0.4) - begun < 4
     assert h["unrepeated"].max() < 0.05
+    gain = h["on_random"][:, 1:59].mean(1) - second
+    tenth, middle = (CHAPTER.crossing(millions, gain, share * 8.8) for share in (0.1, 0.5))
+    assert middle - tenth < 0.1 * 4 * tenth  # a straight line takes four times the first tenth
     reviews_fall = h["on_reviews"].mean(1)
     assert (reviews_fall[~early].max() - reviews_fall[~early].min()) < 0.3  # hardly seen there
 
