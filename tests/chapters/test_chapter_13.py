@@ -15,7 +15,9 @@ from attnlib.data import reviews
 from attnlib.explain.geometry import class_cosines, mean_cosine, row_entropy
 from attnlib.recipes import geometry as recipe
 
-CHAPTER = definitions("13_geometry", "outside", "cosines", "untrained", "runs", "seeds_of")
+CHAPTER = definitions(
+    "13_geometry", "outside", "cosines", "untrained", "last_sim", "runs", "seeds_of"
+)
 TEXTS = reviews("rotten_tomatoes").test.texts
 STACKS = [("rotten_tomatoes", n) for n in (1, 2, 3, 5)] + [("imdb", n) for n in (1, 3, 5)]
 
@@ -95,6 +97,19 @@ def test_states_gather_with_depth_before_any_training_too(deep):
     inside, between, centred = trained["deep"][:, -1]
     assert between < inside - 0.7
     assert centred > 0.9
+
+
+@pytest.mark.claim(78)
+def test_an_untrained_stack_narrows_because_it_mixes(deep):
+    CHAPTER.last_sim.__globals__["deep"] = deep
+    for seed in (4, 5, 6):
+        stack = CHAPTER.untrained(deep, seed).model
+        mixed, alone = (
+            torch.stack([CHAPTER.last_sim(stack, text, kind) for text in TEXTS[50:60]]).mean()
+            for kind in (False, True)
+        )
+        assert mixed > 0.45
+        assert alone.abs() < 0.1
 
 
 @pytest.mark.claim(79)
