@@ -226,13 +226,16 @@ class TransformerClassifier(nn.Module):
         d_model: int = 64,
         layers: int = 2,
         heads: int = 4,
-        d_ff: int = 128,
+        d_ff: int | None = 128,
         max_len: int = 256,
         dropout: float = 0.0,
+        norm: str = "pre",
+        bias: bool = True,
     ) -> None:
         super().__init__()
         config = TransformerConfig(vocab_size, d_model, layers, heads, d_ff=d_ff, dropout=dropout)
-        config = replace(config, max_len=max_len + 1, causal=False, bias=True, head=False)
+        config = replace(config, max_len=max_len + 1, norm=norm, bias=bias)
+        config = replace(config, causal=False, head=False)
         self.encoder = Transformer(config)
         self.output = nn.Linear(d_model, 1)
 

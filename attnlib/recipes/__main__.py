@@ -8,6 +8,7 @@ from attnlib.pretrained.checkpoints import FOLDER
 from attnlib.recipes import (
     circuits,
     classification,
+    geometry,
     histogram,
     identifiability,
     language,
@@ -26,6 +27,8 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "guided": classification.train_guided,
     "recall": recall.train,
     "key-width": identifiability.train,
+    "geometry": geometry.measure,
+    "geometry-5": geometry.train,
     "syntax": syntax.annotate,
     **dict.fromkeys(circuits.RUNS, circuits.train),
     **dict.fromkeys(translation.TRANSLATORS, translation.train),

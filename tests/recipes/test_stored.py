@@ -50,7 +50,7 @@ def settings_of(name, monkeypatch):
     for module in (circuits, language, histogram, training, translation):
         monkeypatch.setattr(module, "fit", fit)
     count = pretrained.card(name)["data"].get("texts", 0)
-    rows = Examples(torch.zeros(count, 1), torch.ones(count, 1) > 0, torch.zeros(count))
+    rows = Examples(torch.zeros(count, 1).long(), torch.ones(count, 1) > 0, torch.zeros(count))
     monkeypatch.setattr(training, "examples", lambda *_: rows)
     for module in (circuits, language):
         monkeypatch.setattr(module, "token_stream", lambda *_: torch.zeros(999, dtype=torch.int64))
@@ -63,7 +63,7 @@ def settings_of(name, monkeypatch):
 
 
 RESULTS = {f"translator-{what}" for what in ("lengths", "heads", "gates", "pruned")}
-WITHOUT_FIT = {"reviews-bpe", "recall", "syntax", "guided", "key-width"} | RESULTS
+WITHOUT_FIT = {"reviews-bpe", "recall", "syntax", "guided", "key-width", "geometry"} | RESULTS
 
 
 @pytest.mark.parametrize("name", sorted({*RECIPES} - WITHOUT_FIT))
@@ -88,7 +88,7 @@ def test_every_recipe_has_its_checkpoint():
         TRAINED.keys()
         | CLASSIFIERS.keys()
         | circuits.RUNS.keys()
-        | {*HISTOGRAMS}
+        | {*HISTOGRAMS, "geometry-5"}
         | WITHOUT_FIT
         | translation.TRANSLATORS.keys()
         == RECIPES.keys()
