@@ -109,7 +109,8 @@ NULL_SPACE = Task(
         (FOUR,),
         (_double([[1, 2, 3], [2, 0, 1]]),),
         (_double([[1, 2], [3, 1], [1, 2], [0, 1], [3, 1]]),),
-        (100 * THIRDS,),
+        (10_000 * THIRDS,),
+        (_double([[1, 2], [1, 3], [1, 5], [1, 0]]),),
     ),
     hidden=_basis_hidden,
     accepts=_refuse_basis,
@@ -392,7 +393,7 @@ def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
     return torch.stack([_map(generator, T, S, *one) for one in made])
 
 
-ZERO = [[0.5, 0.25, 0.25], [0.5, 0.5, 0.0]]
+ZERO = [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]
 BY_HAND = [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
 SMALL = ([[1 / 3] * 3] * 2, [[0.5, 0.3, 0.2]] * 2, ZERO)
 WIDTH = Task(
