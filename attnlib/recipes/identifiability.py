@@ -30,7 +30,7 @@ from attnlib.recipes.cards import command, finished
 from attnlib.tokenizers.words import CLS, padding_mask
 from attnlib.training import classification as training
 
-D_K, SEEDS = (1, 256), (0, 1, 2)
+D_K, SEEDS = (1, 16, 256), (0, 1, 2)
 ROWS = tuple((combine, divisor) for divisor in ("d_k", "d_v") for combine in ("concat", "add"))
 TEXTS, MAX_LEN, BATCH, EPOCHS, LR, DROPOUT = 10_000, 64, 64, 10, 1e-3, 0.1
 SIZE: dict[str, Any] = {"d_model": 32, "heads": 4, "d_ff": 256, "activation": "relu"}

@@ -1,0 +1,539 @@
+"""Tasks of chapter 12: null space, another row, rank bound, log-rank, effective attention."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from grading.task import Task
+
+NOISE = 1e-5  # of the largest singular value: what lies below it counts as 0
+Table = list[list[float]]
+
+
+def _ones(T: Tensor) -> Tensor:
+    return torch.cat([T, T.new_ones((*T.shape[:-1], 1))], -1)
+
+
+def _rank(X: Tensor) -> int:
+    values = torch.linalg.svdvals(X)
+    return int((values > NOISE * values[0]).sum())
+
+
+def _double(rows: Table) -> Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def _written(
+    generator: Generator, n: int, d_v: int, d: int, repeats: int = 0, single: bool = False
+) -> Tensor:
+    """T = V W_O of n tokens, the last ones repeating the first; with no doubtful singular value.
+
+    With `single`, it is multiplied in single precision: what should be 0 is then rounding.
+    """
+    while True:
+        V = torch.randn(n, d_v, generator=generator)
+        V[n - repeats :] = V[:repeats]
+        W_O = torch.randn(d_v, d, generator=generator)
+        T = (V @ W_O).double() if single else V.double() @ W_O.double()
+        values = torch.linalg.svdvals(_ones(T))
+        if not ((values > 1e-6 * values[0]) & (values < 1e-3 * values[0])).any():
+            return T
+
+
+# --- null_space -----------------------------------------------------------------------------------
+
+
+def _null_space(T: Tensor) -> Tensor:
+    """By the eigenvectors of X Xᵀ, whose eigenvalues are the squares of the singular values."""
+    X = _ones(T)
+    basis: Tensor = torch.linalg.eigh(X @ X.mT).eigenvectors[:, : len(X) - _rank(X)]
+    return basis
+
+
+def _refuse_basis(args: tuple[Any, ...], answer: Any) -> str | None:
+    (T,) = args
+    X = _ones(T)
+    n, nullity = len(T), len(T) - _rank(X)
+    if not isinstance(answer, Tensor):
+        return f"return a tensor, not {type(answer).__name__}"
+    if answer.shape != (n, nullity):
+        turned = answer.ndim == 2 and answer.shape == (nullity, n)
+        hint = ": a direction is a column" if turned else ""
+        return f"the answer has the shape {tuple(answer.shape)}, expected {(n, nullity)}{hint}"
+    if answer.dtype != torch.float64:
+        return f"the answer has the dtype {str(answer.dtype)[6:]}, expected float64"
+    if not torch.isfinite(answer).all():
+        return "an entry is not a finite number"
+    if not nullity:
+        return None
+    if answer.sum(0).abs().max() > 1e-4:
+        return "a column does not sum to 0: the column of ones belongs to [T, 1]"
+    moved = (answer.mT @ T).abs().max() / torch.linalg.svdvals(X)[0]
+    if moved > 1e-4:
+        return "a direction changes what the head writes: a column times T must be 0"
+    square = answer.mT @ answer
+    if (square.diagonal() - 1).abs().max() > 1e-6:
+        return "a column has not the length 1"
+    if (square - torch.eye(nullity).double()).abs().max() > 1e-6:
+        return "two columns are not at right angles"
+    return None
+
+
+def _basis_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
+    d_v = rng.randint(3, 5)
+    sizes = [(d_v + k, d_v, 9) for k in (-1, 1, 2)]  # no freedom, none, one direction
+    sizes += [(rng.randint(12, 16), d_v, 4), (11, 6, 3), (10, 2, 10), (1, 2, 3)]
+    cases = [_written(generator, *size) for size in sizes]
+    cases.append(_written(generator, 9, 7, 8, repeats=3))
+    cases += [scale * _written(generator, 14, 4, 6, single=True) for scale in (300.0, 0.02)]
+    T = _written(generator, 8, 3, 5)
+    T[:, rng.randint(0, 4)] = 2.0  # then the ones add nothing
+    return [*((one,) for one in [*cases, T]), (torch.zeros(5, 2).double(),)]
+
+
+FOUR = _double([[1, 0], [0, 1], [1, 1], [0, 0]])
+THIRDS = (
+    torch.tensor([[1.0, 2], [3, -1], [-2, 1], [0, 4], [5, 1], [-1, -3], [2, 2]])
+    / 3
+    @ torch.tensor([[1.0, -2, 3, 5], [2, 1, -4, 1]])
+    / 7
+).double()
+NULL_SPACE = Task(
+    name="null_space",
+    reference=_null_space,
+    visible=(
+        (FOUR,),
+        (_double([[1, 2, 3], [2, 0, 1]]),),
+        (_double([[1, 2], [3, 1], [1, 2], [0, 1], [3, 1]]),),
+        (10_000 * THIRDS,),
+        (_double([[1, 2], [1, 3], [1, 5], [1, 0]]),),
+    ),
+    hidden=_basis_hidden,
+    accepts=_refuse_basis,
+    tolerance=1e-6,
+)
+
+
+# --- other_row ------------------------------------------------------------------------------------
+
+
+def _other_row(a: Tensor, T: Tensor) -> Tensor:
+    """Along the first direction of the null space of the words that have weight."""
+    seen = a > 0
+    n = _null_space(T[seen])[:, 0]
+    steps = [float(weight / -slope) for weight, slope in zip(a[seen], n, strict=True) if slope < 0]
+    w = torch.zeros_like(a)
+    w[seen] = (a[seen] + min(steps) * n).clamp(min=0)
+    return w
+
+
+def _refuse_row(args: tuple[Any, ...], answer: Any) -> str | None:
+    a, T = args
+    if not isinstance(answer, Tensor):
+        return f"return a tensor of weights, not {type(answer).__name__}"
+    if answer.shape != a.shape:
+        return f"the weights have the shape {tuple(answer.shape)}, expected {tuple(a.shape)}"
+    if answer.dtype != torch.float64:
+        return f"the weights have the dtype {str(answer.dtype)[6:]}, expected float64"
+    if not torch.isfinite(answer).all():
+        return "a weight is not a finite number"
+    if answer.min() < -1e-6:
+        return f"a weight is below 0: {answer.min():.3g}"
+    if abs(answer.sum() - 1) > 1e-6:
+        return f"the weights sum to {answer.sum():.6f}, not to 1"
+    moved = (answer @ T - a @ T).abs().max()
+    if moved > 1e-6 * (1 + T.abs().max()):
+        return f"the output moves, by {moved:.2g} at most: only the null space leaves it alone"
+    if (answer[a == 0] > 1e-9).any():
+        return "a word whose weight was 0 has some now: it may be hidden by a mask"
+    if answer[a > 0].min() > 1e-9:
+        return "no weight that was above 0 is 0 now: go on until the first one is"
+    return None
+
+
+def _weights(generator: Generator, n: int, hidden: Sequence[int] = ()) -> Tensor:
+    scores = 1.5 * torch.randn(n, generator=generator, dtype=torch.float64)
+    scores[list(hidden)] = -torch.inf
+    return scores.softmax(-1)
+
+
+def _row_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
+    cases = []
+    d_v = rng.randint(3, 4)
+    for n, d, hidden in (
+        (d_v + 2, 7, ()),  # one direction
+        (rng.randint(9, 14), 5, ()),
+        (12, d_v, (9, 10, 11)),  # padding
+        (11, 8, (0, 3, 4)),
+        (d_v + 5, 6, (1, 4, 5)),  # one direction for the words that are left, more for all
+        (13, 2, (12,)),
+    ):
+        cases.append((_weights(generator, n, hidden), _written(generator, n, d_v, d)))
+    cases.append((_weights(generator, 6), _written(generator, 6, 5, 5, repeats=1)))
+    cases.append((_weights(generator, 10), 50 * _written(generator, 10, d_v, 6)))
+    peak = torch.tensor([0.0] * 7 + [10.0]).double().softmax(-1)  # nearly all on one word
+    cases.append((peak, _written(generator, 8, 4, 4)))
+    n = rng.randint(5, 6)  # square, twice
+    cases += [(_weights(generator, n), _written(generator, n, 2, n)) for _ in "ab"]
+    return cases
+
+
+OTHER_ROW = Task(
+    name="other_row",
+    reference=_other_row,
+    visible=(
+        (_double([[0.4, 0.3, 0.2, 0.1]])[0], FOUR),
+        (_double([[0.5, 0.25, 0.125, 0.125]])[0], _double([[1, 2], [3, 1], [1, 2], [0, 1]])),
+        (
+            _double([[0.3, 0, 0.2, 0.1, 0.4, 0]])[0],
+            _double([[1, 0], [5, 1], [0, 1], [1, 1], [0, 0], [2, 2]]),
+        ),
+        (
+            _double([[0.1, 0.2, 0.1, 0.1, 0.3, 0.1, 0.1]])[0],
+            _double([[1, 2], [3, -1], [-2, 1], [0, 4], [5, 1], [-1, -3], [2, 2]]),
+        ),
+    ),
+    hidden=_row_hidden,
+    accepts=_refuse_row,
+    tolerance=1e-6,
+)
+
+
+# --- rank_and_nullity -----------------------------------------------------------------------------
+
+Two = tuple[int, int]
+Count = Callable[[list[int], int, int, bool], Two]
+
+
+def _rank_and_nullity(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
+    """The rank that random values reach, counted."""
+    generator = Generator().manual_seed(len(ids) + 100 * d_v + 10_000 * d)
+    n = max(ids) + 1
+    V, place = torch.randn(2, max(n, len(ids)), d_v, generator=generator).double()
+    rows = V[torch.tensor(ids)] + (place[: len(ids)] if positions else 0)
+    W_O = torch.randn(d_v, d, generator=generator).double()
+    rank = int(torch.linalg.matrix_rank(_ones(rows @ W_O), rtol=1e-10))
+    return rank, len(ids) - rank
+
+
+def _counted(way: Callable[[int, int, int, int], Two]) -> Count:
+    """Another rule, from the rows that differ, all rows, and both widths."""
+    return lambda ids, d_v, d, positions: way(
+        len(ids) if positions else len(set(ids)), len(ids), d_v, d
+    )
+
+
+def _less(rank: int, n: int) -> Two:
+    return rank, n - rank
+
+
+def _count_hidden(
+    rng: random.Random, generator: Generator
+) -> Sequence[tuple[list[int], int, int, bool]]:
+    d_v = rng.randint(4, 6)
+    cases = []
+    for n in (d_v - 1, d_v, d_v + 1, d_v + 2, 2 * d_v + 3):
+        cases.append((rng.sample(range(40), n), d_v, 9, bool(n % 2)))
+    for n, distinct in ((9, 3), (12, d_v + 1), (15, 9), (rng.randint(20, 30), 12)):
+        few = rng.sample(range(40), distinct)
+        ids = few + [rng.choice(few) for _ in range(n - distinct)]
+        rng.shuffle(ids)
+        cases += [(ids, d_v, 8, False), (ids, 10, d_v, n % 2 == 1)]
+    return [*cases, ([7], 2, 3, True), ([4] * rng.randint(3, 6), 3, 3, True)]
+
+
+REPEATED = [5, 1, 5, 2, 3, 1, 4, 6, 5]
+COUNT = Task(
+    name="rank_and_nullity",
+    reference=_rank_and_nullity,
+    visible=(
+        ([3, 1, 2], 4, 8, True),
+        ([8, 3, 1, 6, 2, 9, 7, 5], 4, 8, True),
+        (REPEATED, 7, 8, False),
+        (REPEATED, 7, 8, True),
+        (REPEATED, 6, 3, True),
+        ([2, 5, 2, 2, 5, 2], 3, 4, False),
+    ),
+    hidden=_count_hidden,
+    mistakes={
+        "this is as printed: for a short text the rank is then larger than the number of rows, "
+        "and the nullity is negative.": _counted(
+            lambda rows, n, d_v, d: (min(n, d_v, d) + 1, n - d_v - 1)
+        ),
+        "the nullity is cut off at 0, but the rank is still as printed: the + 1 belongs to d_v, "
+        "and no matrix of d_s rows has a rank above d_s.": _counted(
+            lambda rows, n, d_v, d: (min(n, d_v, d) + 1, max(0, n - d_v - 1))
+        ),
+        "the + 1 stands outside the smallest of the three, as printed: the ones add to the "
+        "widths, and not to the number of rows.": _counted(
+            lambda rows, n, d_v, d: _less(min(rows, d_v, d) + 1, n)
+        ),
+        "you do not look at `positions`: without them equal words have equal rows, and only "
+        "different rows add to the rank.": _counted(
+            lambda rows, n, d_v, d: _less(min(n, min(d_v, d) + 1), n)
+        ),
+        "equal words have different rows as soon as the model has positions.": (
+            lambda ids, d_v, d, positions: _less(min(len(set(ids)), min(d_v, d) + 1), len(ids))
+        ),
+        "it is the other way round: *without* positions equal words have equal rows.": (
+            lambda ids, d_v, d, positions: _rank_and_nullity(ids, d_v, d, not positions)
+        ),
+        "the nullity is counted among the different words: it is d_s − rank, and d_s is the "
+        "length of the text.": _counted(
+            lambda rows, n, d_v, d: _less(min(rows, min(d_v, d) + 1), rows)
+        ),
+        "your rank knows of repeated words, but your nullity does not: it is d_s − rank.": (
+            _counted(
+                lambda rows, n, d_v, d: (min(rows, min(d_v, d) + 1), max(0, n - min(d_v, d) - 1))
+            )
+        ),
+        "the column of ones is missing: it can add 1 to the rank of T.": _counted(
+            lambda rows, n, d_v, d: _less(min(rows, d_v, d), n)
+        ),
+        "d does not occur: T = V W_O has d columns, so its rank is at most d, too.": _counted(
+            lambda rows, n, d_v, d: _less(min(rows, d_v + 1), n)
+        ),
+        "d_v does not occur: T = V W_O passes through d_v numbers.": _counted(
+            lambda rows, n, d_v, d: _less(min(rows, d + 1), n)
+        ),
+        "the widths stand for their larger one: the rank of a product is at most the smaller.": (
+            _counted(lambda rows, n, d_v, d: _less(min(rows, max(d_v, d) + 1), n))
+        ),
+        "the order is rank, nullity.": _counted(
+            lambda rows, n, d_v, d: _less(min(rows, min(d_v, d) + 1), n)[::-1]
+        ),
+    },
+)
+
+
+# --- width_needed ---------------------------------------------------------------------------------
+
+
+def _width_needed(A: Tensor) -> Tensor:
+    """By differences of neighbouring sources, which know no constant of a row."""
+    found = []
+    for one in A.numpy():
+        if (one > 0).all():
+            values = np.linalg.svd(np.log(one[:, 1:] / one[:, :1]), compute_uv=False)
+            found.append(int((values > 1e-6).sum()))
+        else:
+            found.append(-1)
+    return torch.tensor(found)
+
+
+def _ranked(change: Callable[[Tensor], Tensor], none: int = -1) -> Callable[[Tensor], Tensor]:
+    """A width with another matrix in place of the centred logarithm."""
+
+    def width(A: Tensor) -> Tensor:
+        rank = (torch.linalg.svdvals(change(A)) > 1e-6).sum(-1)
+        return torch.where((A > 0).flatten(1).all(-1), rank, none)
+
+    return width
+
+
+def _log(A: Tensor) -> Tensor:
+    return A.clamp(min=1e-300).log()
+
+
+def _centred(x: Tensor, *axes: int) -> Tensor:
+    for axis in axes:
+        x = x - x.mean(axis, keepdim=True)
+    return x
+
+
+def _zero_is_small(A: Tensor) -> Tensor:
+    rank: Tensor = (torch.linalg.svdvals(_centred(_log(A), -1)) > 1e-6).sum(-1)
+    return rank
+
+
+def _one_spoils_all(A: Tensor) -> Tensor:
+    return _zero_is_small(A) if (A > 0).all() else torch.full((len(A),), -1)
+
+
+def _map(
+    generator: Generator, T: int, S: int, d_k: int, bias: bool = False, zeros: int = 0
+) -> Tensor:
+    """A map of keys and queries of width d_k; the bias favours some sources for all."""
+    while True:
+        Q, K = (torch.randn(n, d_k, generator=generator).double() for n in (T, S))
+        scores = 2 * Q @ K.mT / max(d_k, 1) ** 0.5
+        scores += torch.randn(S, generator=generator) if bias else 0
+        values = torch.linalg.svdvals(_centred(scores, -1))
+        if not ((values > 1e-9) & (values < 1e-2)).any():
+            break
+    for _ in range(zeros):
+        t, s = (int(torch.randint(n, (1,), generator=generator)) for n in (T, S))
+        scores[t, s] = -torch.inf
+    weights: Tensor = scores.softmax(-1)
+    return weights
+
+
+def _width_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
+    T, S = rng.sample(range(6, 10), 2)
+    cases = [
+        [(1, False, 0), (2, True, 0), (3, False, 0)],
+        [(3, True, 0), (2, False, 1), (4, False, 0), (1, True, 2)],
+        [(12, False, 0), (0, False, 0), (0, True, 0)],
+        [(5, True, 0), (rng.randint(1, 4), False, 0)],
+        [(2, False, 0)],
+    ]
+    maps = [torch.stack([_map(generator, T, S, *one) for one in case]) for case in cases]
+    square = [torch.stack([_map(generator, 5, 5, k) for k in (2, 9, 1, 3, 2)]) for _ in "ab"]
+    even = torch.full((2, 7, rng.choice((3, 7, 9))), 1.0).double().softmax(-1)
+    tall = torch.stack([_map(generator, 9, 4, k, k == 1) for k in (8, 1)])
+    return [*((one,) for one in [*maps, *square, tall]), (even,)]
+
+
+def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
+    generator = Generator().manual_seed(seed)
+    return torch.stack([_map(generator, T, S, *one) for one in made])
+
+
+ZERO = [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]
+BY_HAND = [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
+SMALL = ([[1 / 3] * 3] * 2, [[0.5, 0.3, 0.2]] * 2, ZERO)
+WIDTH = Task(
+    name="width_needed",
+    reference=_width_needed,
+    visible=(
+        (_double(BY_HAND)[None],),
+        (torch.stack([_double(rows) for rows in SMALL]),),
+        (_maps(1, 5, 6, (1, False), (2, True), (3, False)),),
+        (_maps(2, 4, 7, (9, False), (2, False)),),
+    ),
+    hidden=_width_hidden,
+    mistakes={
+        "the mean of each row is not taken off: a constant in a row changes no softmax, so keys "
+        "and queries need not make it.": _ranked(_log),
+        "you take 1 off the rank of log A: that is right only where the constant of the rows adds "
+        "a direction of its own; centre the rows instead.": lambda A: torch.where(
+            (A > 0).flatten(1).all(-1), _ranked(_log)(A) - 1, -1
+        ),
+        "you add 1 for the constant of the rows: the softmax takes it away, keys need not make "
+        "it.": lambda A: torch.where(_width_needed(A) < 0, -1, _width_needed(A) + 1),
+        "the columns are centred as well: what favours a source in every row is not lost in the "
+        "softmax, and takes a key.": _ranked(lambda A: _centred(_log(A), -1, -2)),
+        "you centre the columns: a softmax runs along a row, so it is the mean of the row that "
+        "does not matter.": _ranked(lambda A: _centred(_log(A), -2)),
+        "the logarithm is missing: this is the rank of the weights, and keys and queries make "
+        "scores.": _ranked(lambda A: A),
+        "the logarithm is missing: you centre the weights, and keys and queries make scores.": (
+            _ranked(lambda A: _centred(A, -1))
+        ),
+        "a weight of 0 is taken for a small one: no finite score gives 0, so no width is enough, "
+        "and −1 is asked for.": _zero_is_small,
+        "where a weight is 0 you answer 0: no width is enough there, and −1 is asked for.": (
+            _ranked(lambda A: _centred(_log(A), -1), none=0)
+        ),
+        "a single weight of 0 spoils the answers to all maps: each map is judged by itself.": (
+            _one_spoils_all
+        ),
+        "the smallest answer is 1 in yours: even rows come from scores of 0, which need no keys.": (
+            lambda A: torch.where(_width_needed(A) == 0, 1, _width_needed(A))
+        ),
+    },
+    tolerance=1e-6,
+)
+
+
+# --- effective_attention --------------------------------------------------------------------------
+
+
+def _effective(A: Tensor, T: Tensor) -> Tensor:
+    """By least squares, map by map: the combination of the columns that comes nearest to a row."""
+    rows, matrices = (x.reshape(-1, *x.shape[-2:]).numpy() for x in (A, _ones(T)))
+    found = [
+        (X @ np.linalg.lstsq(X, one.T, rcond=NOISE)[0]).T
+        for one, X in zip(rows, matrices, strict=True)
+    ]
+    return torch.tensor(np.stack(found)).reshape(A.shape)
+
+
+def _projected(A: Tensor, X: Tensor) -> Tensor:
+    projected: Tensor = A @ X @ torch.linalg.pinv(X, rtol=NOISE)
+    return projected
+
+
+Effective = Callable[[Tensor, Tensor], Tensor]
+
+
+def _after(change: Callable[[Tensor, Tensor], Tensor]) -> Effective:
+    """The right answer and what becomes of it, given A as well."""
+    return lambda A, T: change(_projected(A, _ones(T)), A)
+
+
+def _clipped(right: Tensor, A: Tensor) -> Tensor:
+    return right.clamp(min=0) / right.clamp(min=0).sum(-1, keepdim=True)
+
+
+def _single_row(A: Tensor, T: Tensor) -> Tensor:
+    return _projected(A.mean(-2, keepdim=True), _ones(T)).expand_as(A) + 0
+
+
+def _map_and_values(
+    generator: Generator, lead: tuple[int, ...], sizes: tuple[int, int, int, int], **how: Any
+) -> tuple[Tensor, Tensor]:
+    """Weights and T of several heads; sizes are destinations, sources, d_v and d."""
+    Q, S, d_v, d = sizes
+    A = (1.5 * torch.randn(*lead, Q, S, generator=generator)).double().softmax(-1)
+    count = int(np.prod(lead))
+    T = torch.stack([_written(generator, S, d_v, d, **how) for _ in range(count)])
+    return A, T.reshape(*lead, S, d)
+
+
+def _effective_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
+    long = rng.randint(9, 12)
+    n = rng.randint(4, 5)
+    return [
+        _map_and_values(generator, (), (6, long, 3, 7)),
+        _map_and_values(generator, (rng.randint(3, 4),), (1, long, 4, 5), repeats=3),
+        _map_and_values(generator, (1,), (5, 4, 6, 8)),  # short: nothing to take away
+        _map_and_values(generator, (2, 3), (8, 8, 6, 2)),
+        _map_and_values(generator, (3, 2), (7, 10, 2, 9), single=True),
+        _map_and_values(generator, (2, 2), (4, 13, 3, 3), single=True),
+        *(_map_and_values(generator, (n,), (n, n, 2, n)) for _ in "ab"),
+        _map_and_values(generator, (2,), (3, 9, 1, 1)),
+    ]
+
+
+EFFECTIVE = Task(
+    name="effective_attention",
+    reference=_effective,
+    visible=(
+        (_double([[0.4, 0.3, 0.2, 0.1]])[None], FOUR[None]),
+        _map_and_values(Generator().manual_seed(1), (2,), (6, 6, 2, 3)),
+        _map_and_values(Generator().manual_seed(2), (2, 1), (2, 7, 3, 5), single=True),
+        _map_and_values(Generator().manual_seed(3), (2,), (3, 3, 4, 4)),
+    ),
+    hidden=_effective_hidden,
+    mistakes={
+        "this is the part in the null space, which is taken away: what stays is asked for.": (
+            _after(lambda right, A: A - right)
+        ),
+        "you project on the columns of T alone: the column of ones keeps the sum of each row.": (
+            lambda A, T: _projected(A, T)
+        ),
+        "you project the columns of A, and not its rows: the sources of a row are what T has "
+        "rows for.": lambda A, T: _ones(T) @ torch.linalg.pinv(_ones(T), rtol=NOISE) @ A,
+        "nothing is taken away: what should be 0 is only nearly 0 in T, so draw the line at 1e-5 "
+        "of the largest singular value.": lambda A, T: A @ _ones(T) @ torch.linalg.pinv(_ones(T)),
+        "A comes back as it was: the part in the null space has to go.": lambda A, T: A.clone(),
+        "weights below 0 are cut off, and the rows divided by their sums: effective weights may "
+        "be negative, and the output is the same only if they stay.": _after(_clipped),
+        "weights below 0 are cut off: effective weights may be negative, and the output is the "
+        "same only if they stay.": _after(lambda right, A: right.clamp(min=0)),
+        "the absolute values are not asked for: effective weights may be negative.": _after(
+            lambda right, A: right.abs()
+        ),
+        "this is the output A T, and not a map.": lambda A, T: A @ T,
+        "all rows are the same in yours: each row of A is projected by itself.": _single_row,
+        "the signs are turned around.": _after(lambda right, A: -right),
+    },
+    tolerance=1e-6,
+)
+
+TASKS = (NULL_SPACE, OTHER_ROW, COUNT, WIDTH, EFFECTIVE)
