@@ -27,7 +27,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent.parent
 LIBRARY = ROOT / "attnlib"
 CHECKPOINTS = LIBRARY / "checkpoints"
-CLAIMS = {*range(1, 59), *range(60, 72), *range(76, 87)}  # of chapters 00 to 10, 12 and 13
+CLAIMS = set(range(1, 88))
 CONDA_NAMES = {"torch": "pytorch-cpu"}
 COME_ALONG = {  # imported by attnlib, and required by the package that is named
     "huggingface-hub": "tokenizers",
