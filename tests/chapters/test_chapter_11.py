@@ -16,7 +16,7 @@ CHAPTER = definitions(
     "11_probing",
     *("minilm", "lm", "read_minilm", "read_gpt", "states_of", "numbered", "untrained"),
     *("one", "many", "nouns", "contexts", "of_noun", "singular", "plurals", "past", "present"),
-    *("log_odds", "unit", "read_by", "pushed", "effect", "gap_without"),
+    *("log_odds", "unit", "read_by", "pushed", "effect", "gap_without", "streams_of"),
     *("around", "of_verbs", "same_neighbours", "verbs"),
 )
 SPACE = CHAPTER.states_of.__globals__
@@ -156,7 +156,7 @@ def number():
     pair[ids_of] = torch.arange(len(ids_of))[:, None].expand_as(ids_of)
     dealt = torch.randperm(len(ids_of), generator=torch.Generator().manual_seed(4))
     learned, held_out = dealt[: len(dealt) // 2], dealt[len(dealt) // 2 :]
-    SPACE["ids_of"] = ids_of
+    SPACE["ids_of"], SPACE["plural_of"] = ids_of, is_plural
     splits = reviews("imdb")
     stream = token_stream(splits.train.texts[2000:2600], LM.tokenizer)
     found = CHAPTER.contexts(stream, torch.isin(pair[stream], learned).nonzero()[:, 0], 20)
@@ -165,12 +165,11 @@ def number():
     verb = torch.isin(stream[1:], torch.tensor(CHAPTER.singular + CHAPTER.plurals))
     where = (torch.isin(pair[stream[:-1]], held_out) & verb).nonzero()[:, 0]
     ids = CHAPTER.contexts(stream, where, 9)
-    x = LM.model.embed(ids)
-    SPACE["streams"] = [x, *(state.residual for state in LM.model.run(x))]
-    SPACE["usual"] = CHAPTER.log_odds(x, 0)
+    SPACE["streams"] = CHAPTER.streams_of(ids)
+    SPACE["usual"] = CHAPTER.log_odds(SPACE["streams"][0], 0)
     SPACE["sign"] = 1 - 2 * is_plural[ids[:, -1]]
     SPACE["apart"] = states[labels == 1].mean(0) - states[labels == 0].mean(0)
-    SPACE["met"] = states
+    SPACE["noun_states"] = states
     probe = probing.train_probe(states, labels, 2, passes=20)
     return CHAPTER.unit(SPACE["apart"]), CHAPTER.read_by(probe), ids, (states, labels, probe)
 
@@ -222,6 +221,14 @@ def test_without_the_direction_part_of_the_agreement_is_gone(number):
         least = min(CHAPTER.gap_without(r, layer) for r in random) / full
         by_mean, by_probe = (CHAPTER.gap_without(d[layer], layer) / full for d in (mean, read))
         assert 0.1 < by_mean < by_probe < 0.85 < 0.93 < least
+    held_out = number[2][:, -1].unique()
+    the = torch.tensor([[LM.end, *LM.encode("The"), t] for t in held_out.tolist()])
+    alone = CHAPTER.streams_of(the), 1 - 2 * SPACE["plural_of"][held_out]
+    whole = CHAPTER.gap_without(torch.zeros(128), 0, alone)
+    assert whole > 4
+    for layer in (0, 2):  # the words around the noun hold a part of what remains
+        share = CHAPTER.gap_without(mean[layer], layer, alone) / whole
+        assert 0 < share < CHAPTER.gap_without(mean[layer], layer) / full
 
 
 # -- this token and the next, and trajectories -------------------------------------------------
