@@ -87,9 +87,13 @@ def test_states_gather_with_depth_before_any_training_too(deep):
         assert found[0, -1] > found[0, 0] + 0.2
     assert all((found[0].diff() > 0).all() for found in copies.values())
     assert trained["gpt"][0].diff().min() < 0.02  # not at every layer
-    # against the copies: MiniLM less, the classifier more
-    assert trained["minilm"][0, -1] < copies["minilm"][0, -1] - 0.3
+    # against copies that begin as they did: reviews-gpt less, the classifier more
+    assert trained["gpt"][0, -1] < copies["gpt"][0, -1] - 0.1
     assert trained["deep"][0, -1] > copies["deep"][0, -1] + 0.2
+    # an untrained MiniLM may have any cosine: it depends on the size of its first weights
+    small = CHAPTER.with_spread(CHAPTER.untrained(models["minilm"], 7), 0.02)
+    assert CHAPTER.cosines(small, texts)[0, -1] < trained["minilm"][0, -1]
+    assert copies["minilm"][0, -1] > trained["minilm"][0, -1] + 0.3
     # whose direction: the model's own, or the text's
     inside, between, centred = trained["gpt"][:, -1]
     assert between > inside - 0.15
