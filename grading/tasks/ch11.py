@@ -101,6 +101,8 @@ def _table_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Wo
     # one word is most of the text, and one tag belongs to most words
     most = ["the"] * 5 + ["film", "plot", "joy", "end"]
     cases.append((most, ["DET"] * 5 + ["NOUN"] * 4, ["end", "of", "THE", "cast"]))
+    # the first tag, the last one, the first of the alphabet, and the last of three that tie
+    cases.append((["so"] * 8, list("ZCACABBY"), ["so", "new"]))
     cases.append((["a"], ["DET"], ["a", "b"]))
     cases.append((*_texts(rng, 8, 4)[:2], []))  # nothing is asked
     return cases
