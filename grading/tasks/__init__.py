@@ -1,4 +1,4 @@
-"""The autograded tasks, a module per chapter: ch01 … ch10, each with `TASKS`."""
+"""The autograded tasks, a module per chapter: ch01 … ch13, each with `TASKS`."""
 
 from functools import cache
 from importlib import import_module
@@ -17,6 +17,7 @@ NAMES = (
     "08_histogram_task",
     "09_circuits",
     "10_heads",
+    "13_geometry",
 )
 
 
