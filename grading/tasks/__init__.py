@@ -19,6 +19,7 @@ NAMES = (
     "10_heads",
     "11_probing",
     "12_identifiability",
+    "13_geometry",
 )
 
 
