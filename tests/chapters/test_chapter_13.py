@@ -16,7 +16,8 @@ from attnlib.explain.geometry import class_cosines, mean_cosine, row_entropy
 from attnlib.recipes import geometry as recipe
 
 CHAPTER = definitions(
-    "13_geometry", "outside", "cosines", "untrained", "last_sim", "runs", "seeds_of"
+    "13_geometry",
+    *("outside", "cosines", "untrained", "with_spread", "last_sim", "runs", "seeds_of"),
 )
 TEXTS = reviews("rotten_tomatoes").test.texts
 STACKS = [("rotten_tomatoes", n) for n in (1, 2, 3, 5)] + [("imdb", n) for n in (1, 3, 5)]
