@@ -48,7 +48,7 @@ def row_entropy(weights: Tensor, count: Tensor | int | None = None) -> Tensor:
     """
     count = torch.as_tensor(weights.shape[-1] if count is None else count, device=weights.device)
     logs = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()  # finite slope at 0
-    return -(weights * logs).sum(-1) / count.clamp_min(2).log()
+    return (weights * -logs).sum(-1) / count.clamp_min(2).log()
 
 
 def class_cosines(vectors: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
