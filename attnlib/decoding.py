@@ -119,8 +119,10 @@ def generate(
         generator.seed() if seed is None else generator.manual_seed(seed + row)
 
     def draw(logits: Tensor, row: int) -> int:
-        p = next_distribution(logits, temperature, top_k, top_p)
-        return int(torch.multinomial(p.cpu(), 1, generator=generators[row]))
+        # the token in whose share of the whole a random number falls; double, as shares are small
+        mass = next_distribution(logits, temperature, top_k, top_p).cpu().double().cumsum(-1)
+        u = torch.rand((), dtype=torch.float64, generator=generators[row])
+        return int(torch.searchsorted(mass, u * mass[-1], right=True))
 
     return _continue(model, ids, max_new_tokens, draw, stop, cached)
 
