@@ -14,6 +14,7 @@ from attnlib.models.seq2seq import beam, greedy
 HELPERS = ("rng", "draw", "shown", "drawn", "short", "long", "train", "test", "en", "de", "learn")
 MEASURES = ("exact", "alignment", "tens", "ones", "swapped", "EvenLook", "log_probability")
 FRENCH = ("french_train", "fr", "reader", "p_of", "sharpest", "nothing", "without")
+SEEDS = [4, pytest.param(5, marks=pytest.mark.long)]  # beside the three of the chapter
 
 
 @cache
@@ -63,7 +64,7 @@ def test_even_weights_are_even_and_leave_padding_out() -> None:
 
 @pytest.mark.slow
 @pytest.mark.claim(37)
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_looking_helps_if_it_is_learned_and_whichever_way_it_is_scored(seed: int) -> None:
     """Nine words: learned weights of either kind against even ones and one fixed context."""
     for kind in ("additive", "dot"):
@@ -74,7 +75,7 @@ def test_looking_helps_if_it_is_learned_and_whichever_way_it_is_scored(seed: int
 
 @pytest.mark.slow
 @pytest.mark.claim(37)
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_past_the_trained_length_attention_holds_to_twelve_words(seed: int) -> None:
     model = translator("additive", seed)
     assert right(model, 12) > 0.9 > 0.2 > right(translator(None, seed), 12)
@@ -83,7 +84,7 @@ def test_past_the_trained_length_attention_holds_to_twelve_words(seed: int) -> N
 
 @pytest.mark.slow
 @pytest.mark.claim(37)
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_additive_score_finds_the_swaps(seed: int) -> None:
     """And none is found if the rows are named by the token fed in."""
     known = chapter()

@@ -78,7 +78,7 @@ def test_some_semantic_models_learn_faster_and_the_others_are_stuck() -> None:
 # -- do they stay? -----------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hundred_small_steps_move_no_model_far_not_even_an_unfinished_one() -> None:
     for sees in ("semantic", "positional"):
         done, other = pretrained.load(f"histogram-{sees}"), unfinished(sees, seed=3)
