@@ -400,7 +400,9 @@ def _scaled(shortest: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], 
     """Divided by one of them instead of shifted."""
 
     def keys(weights: Tensor, q: Tensor) -> Tensor:
-        return (weights.log() / shortest(weights.log()))[:, None] * q / q.norm()
+        logs = weights.log()
+        answer: Tensor = (logs / shortest(logs))[:, None] * q / q.norm()
+        return answer
 
     return keys
 
