@@ -183,7 +183,7 @@ def test_a_phase_change_in_every_run(name):
     assert 0 < CHAPTER.crossing(millions, best, 0.4) - begun < 4
     assert h["unrepeated"].max() < 0.05
     gain = h["on_random"][:, 1:59].mean(1) - second
-    tenth, middle = (CHAPTER.crossing(millions, gain, share * 8.8) for share in (0.1, 0.5))
+    tenth, middle = (CHAPTER.crossing(millions, gain, share * gain[-1]) for share in (0.1, 0.5))
     assert middle - tenth < 0.1 * 4 * tenth  # a straight line takes four times the first tenth
     reviews_fall = h["on_reviews"].mean(1)
     assert (reviews_fall[~early].max() - reviews_fall[~early].min()) < 0.3  # hardly seen there
