@@ -2,14 +2,16 @@
 
 // softmax(logits / temperature), cut to the k most probable, cut to the smallest set whose mass
 // reaches p, normalised after each cut; among equals the smaller id is kept. null: no cut.
-export function nextDistribution(logits, temperature = 1, topK = null, topP = null) {
+// `order` is ranked(logits), for those who have it already.
+export function nextDistribution(logits, temperature = 1, topK = null, topP = null, order = ranked(logits)) {
   const most = logits.reduce((a, b) => Math.max(a, b));
   const weights = Float64Array.from(logits, (x) => Math.exp((x - most) / temperature));
   const sum = (ids) => ids.reduce((total, id) => total + weights[id], 0);
-  const order = ranked(logits).slice(0, topK ?? logits.length), kept = [];
-  for (let total = sum(order), before = 0, i = 0; i < order.length; before += weights[order[i++]]) {
-    if (topP !== null && topP < 1 && before / total >= topP) break;
-    kept.push(order[i]);
+  let kept = order.slice(0, topK ?? logits.length);
+  if (topP !== null && topP < 1) {
+    let before = 0, n = 0; // the mass of the n first
+    for (const total = sum(kept); n < kept.length && before / total < topP; n++) before += weights[kept[n]];
+    kept = kept.slice(0, n);
   }
   const p = new Float64Array(logits.length), mass = sum(kept);
   for (const id of kept) p[id] = weights[id] / mass;

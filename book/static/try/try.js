@@ -190,8 +190,9 @@ class Writer extends Place {
       this.box.value = answer.text;
       this.box.scrollTop = this.box.scrollHeight;
     }
-    this.order = ranked(this.logits).slice(0, ROWS);
-    this.plain = nextDistribution(this.logits);
+    this.all = ranked(this.logits);
+    this.order = this.all.slice(0, ROWS);
+    this.plain = nextDistribution(this.logits, 1, null, null, this.all);
     this.weigh();
   }
 
@@ -204,7 +205,7 @@ class Writer extends Place {
   weigh() { // the distribution under the settings, as bars
     this.settle();
     if (!this.logits) return;
-    this.p = nextDistribution(this.logits, ...this.settings());
+    this.p = nextDistribution(this.logits, ...this.settings(), this.all);
     const left = this.p.filter((p) => p > 0).length, longest = Math.max(...this.order.map((id) => Math.max(this.p[id], this.plain[id])));
     this.rows.forEach(({ button, token, bar, value }, i) => {
       const id = this.order[i];
