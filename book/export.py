@@ -73,7 +73,8 @@ def byte_level(bpe: BPE) -> dict[str, Any]:
         "vocab": {name: i for i, name in enumerate([*names, *bpe.specials])},
         "merges": [[names[left], names[right]] for left, right in bpe.merges],
     }
-    step = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    step = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    step |= {"use_regex": True}
     steps = {"normalizer": None, "pre_tokenizer": step, "post_processor": None, "decoder": step}
     return {"added_tokens": [], **steps, "model": model}
 
@@ -89,7 +90,7 @@ def models() -> list[Live]:
             weights,
             lambda: byte_level(language_model().tokenizer),
             "The film was not as bad as I",
-            {"start": {"layer": 2, "head": 1}, "alt": "Attention of reviews-gpt"},
+            {"start": {"layer": 2, "head": 2}, "alt": "Attention of reviews-gpt"},
         ),
         Live(
             "minilm",
@@ -97,7 +98,7 @@ def models() -> list[Live]:
             MINILM_SHA256,
             word_piece,
             "The film was not as bad as I feared.",
-            {"start": {"layer": 3, "head": 5}, "alt": "Attention of MiniLM"},
+            {"start": {"layer": 1, "head": 8}, "alt": "Attention of MiniLM"},
         ),
     ]
 

@@ -1,8 +1,8 @@
 """The page "Try your own sentence", on which models run in the reader's browser.
 
-What takes long is made once and kept in build/live: the models as ONNX files (see `book.export`) and
-two packages of JavaScript from npm, pinned by package-lock.json. If a part cannot be had, the rest
-of the book is made all the same, and the page says what is missing.
+What takes long is made once and kept in build/live: the models as ONNX files (see `book.export`),
+and two packages of JavaScript from npm, pinned by package-lock.json. If a part cannot be had, the
+rest of the book is made all the same, and the page says what is missing.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ def npm() -> list[str] | None:
 
 
 def fetch_packages(kept: Path) -> str | None:
-    """Fetch the files of PACKAGES unless they are there; returns what is missing, if anything is."""
+    """Fetch the files of PACKAGES unless they are there; returns what is missing, or None."""
     lock = hashlib.sha256((HERE / "package-lock.json").read_bytes()).hexdigest()
     if current(kept, "packages", lock):
         return None
@@ -66,7 +66,11 @@ def fetch_packages(kept: Path) -> str | None:
     path = os.pathsep.join([str(Path(command[0]).parent), os.environ.get("PATH", "")])
     options = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]
     done = subprocess.run(
-        command + options, cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True
+        command + options,
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         errors = re.findall(r"^npm (?:error|ERR!) (?!A complete log)(.+)$", done.stderr, re.M)
@@ -79,7 +83,7 @@ def fetch_packages(kept: Path) -> str | None:
 
 
 def make_model(live: Live, kept: Path) -> str | None:
-    """Make the files of a model unless they are there; returns what is missing, if anything is."""
+    """Make the files of a model unless they are there; returns what is missing, or None."""
     if current(kept, live.name, stamp(live)):
         return None
     kept.mkdir(parents=True, exist_ok=True)
@@ -151,7 +155,7 @@ def place(site: Path, kept: Path = KEPT) -> None:
 def words(state: Mapping[str, Any]) -> tuple[str, str] | None:
     """The model of the page that a view shows, and its text; None for any other view."""
     spec = state["_spec"]
-    if spec["kind"] != "attention" or len(spec["units"][0]["queries"]) != 1:
+    if len(spec["units"][0]["queries"]) != 1:
         return None
     sizes = [len(axis["labels"]) for axis in spec["axes"]]
     tokens = spec["units"][0]["queries"][0]
@@ -166,7 +170,9 @@ def words(state: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def link(state: Mapping[str, Any], address: str) -> str:
-    """The link from a view in a chapter to the page, with its sentence if the model is there."""
+    """What leads from a view of attention to the page, with its sentence if its model is there."""
+    if state["_spec"]["kind"] != "attention":
+        return ""
     found = words(state)
     hash_ = "" if found is None else f"#{found[0]}={quote(found[1])}"
     return f'<p class="attn-try"><a href="{address}try.html{hash_}">Try your own sentence</a></p>'

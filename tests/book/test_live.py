@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from attnlib.decoding import next_distribution
-from attnlib.pretrained import language_model, minilm
+from attnlib.pretrained import language_model
 from book.export import MOST, models
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
@@ -103,9 +103,30 @@ def odd_strings(count: int) -> list[str]:
     Python do not know them as marks and punctuation, those of a browser do (761 of 133,609).
     """
     texts = ["", " ", "\n\n\t x \r\n", "a" * 100, "a" * 101, "b" * 5000, "ΟΔΟΣ ΣΑΣ", "İstanbul ß ẞ"]
-    texts += ["e\u0301 é", "a\u0301\u0323", "각 가", "\ufeffa\u2028b\u0085c\u180e", "\x00\x01\x7f", "##ing"]
-    texts += ["[CLS] [MASK][mask]", "<|endoftext|>", "👩‍👩‍👧‍👦🇩🇪👍🏽", "𠮷野家 日本語", "नमस्ते", "שָׁלוֹם \u202eabc"]
-    texts += ["\ud800", "a\udc00b", "\ude00\ud83d", "\U0010ffff\ufdd0\ufffd x", "’s 'S don't", "½² ﬁ ﷺ ｆ"]
+    texts += [
+        "e\u0301 é",
+        "a\u0301\u0323",
+        "각 가",
+        "\ufeffa\u2028b\u0085c\u180e",
+        "\x00\x01\x7f",
+        "##ing",
+    ]
+    texts += [
+        "[CLS] [MASK][mask]",
+        "<|endoftext|>",
+        "👩‍👩‍👧‍👦🇩🇪👍🏽",
+        "𠮷野家 日本語",
+        "नमस्ते",
+        "שָׁלוֹם \u202eabc",
+    ]
+    texts += [
+        "\ud800",
+        "a\udc00b",
+        "\ude00\ud83d",
+        "\U0010ffff\ufdd0\ufffd x",
+        "’s 'S don't",
+        "½² ﬁ ﷺ ｆ",
+    ]
     blocks = [(0x20, 0x7F)] * 8 + [(0, 0x250), (0x300, 0x500), (0x590, 0x61D), (0x61E, 0x700)]
     blocks += [(0x900, 0x97F), (0xE00, 0xE5C), (0x1100, 0x1200), (0x1E00, 0x20B0), (0x2100, 0x2200)]
     blocks += [(0x2600, 0x27C0), (0x3000, 0x3100), (0x4E00, 0x9FCC), (0xAC00, 0xD7A4)]
@@ -139,7 +160,13 @@ def test_tokens_of_odd_strings_are_those_of_python(page: Any, served: str, live:
 
 
 TEXTS = {
-    "reviews-gpt": ["I", "I liked", SENTENCE, "naïve café 👍 – “quotes”\n\nnew line", "film " * 125 + "x"],
+    "reviews-gpt": [
+        "I",
+        "I liked",
+        SENTENCE,
+        "naïve café 👍 – “quotes”\n\nnew line",
+        "film " * 125 + "x",
+    ],
     "minilm": ["", "so", SENTENCE, "Naïve café 👍 – “quotes” 日本", "film " * 125 + "x"],
 }
 
@@ -173,7 +200,14 @@ def test_sampling_follows_the_rules_of_the_library(page: Any, served: str) -> No
     for number in range(60):
         logits = (3 * rng.standard_normal(50)).round(4 if number % 3 else 0)  # with many equals
         top_k = [None, 1, 2, 7, 50][number % 5]
-        asked.append([logits.tolist(), [0.1, 0.7, 1, 2][number % 4], top_k, [None, 0.05, 0.5, 0.9, 1][number % 7 % 5]])
+        asked.append(
+            [
+                logits.tolist(),
+                [0.1, 0.7, 1, 2][number % 4],
+                top_k,
+                [None, 0.05, 0.5, 0.9, 1][number % 7 % 5],
+            ]
+        )
     page.goto(f"{served}/search.html")
     for p, (logits, *settings) in zip(page.evaluate(SAMPLE, asked), asked, strict=True):
         expected = next_distribution(torch.tensor(logits, dtype=torch.float64), *settings)
@@ -185,7 +219,8 @@ def test_a_draw_falls_as_often_on_a_token_as_its_probability_says(page: Any, ser
     page.goto(f"{served}/search.html")
     drawn = page.evaluate("""async () => {
       const { draw } = await import("/live/sampling.js");
-      return Array.from({ length: 1000 }, (_, i) => draw([0, 0.25, 0, 0.7, 0.05, 0], (i + 0.5) / 1000));
+      const p = [0, 0.25, 0, 0.7, 0.05, 0];
+      return Array.from({ length: 1000 }, (_, i) => draw(p, (i + 0.5) / 1000));
     }""")
     assert np.bincount(drawn, minlength=6).tolist() == [0, 250, 0, 700, 50, 0]
 
@@ -203,11 +238,15 @@ def test_the_view_and_the_bars_follow_the_text(live: Any) -> None:
     live.locator(TOLD, has_text="begins a new review").first.wait_for()
     assert shown(live, "reviews-gpt") == ["<|endoftext|>"]
     box.press_sequentially("I liked this", delay=5)
-    live.wait_for_function("document.querySelector('.try-told small').textContent.startsWith('3 tokens')")
+    live.wait_for_function(
+        "document.querySelector('.try-told small').textContent.startsWith('3 tokens')"
+    )
     assert shown(live, "reviews-gpt") == ["I", "·liked", "·this"]
     model = language_model()
     p = next_distribution(model.trace("I liked this", keep=("logits",)).logits[-1])
-    best = [model.tokenizer.tokens([i])[0].replace(" ", "·") for i in p.argsort(descending=True)[:10]]
+    best = [
+        model.tokenizer.tokens([i])[0].replace(" ", "·") for i in p.argsort(descending=True)[:10]
+    ]
     assert [bar.locator(".try-token").inner_text() for bar in bars.all()] == best
     assert bars.first.locator(".try-percent").inner_text() == f"{100 * p.max():.1f} %"
     live.get_by_label("temperature").press("ArrowLeft")
@@ -224,18 +263,24 @@ def test_the_model_writes_on_and_takes_back(live: Any) -> None:
     for _ in range(5):
         before = box.input_value()
         live.get_by_role("button", name="Write a token").click()
-        live.wait_for_function("before => document.querySelector('textarea').value !== before", arg=before)
+        live.wait_for_function(
+            "before => document.querySelector('textarea').value !== before", arg=before
+        )
     assert box.input_value() == language_model().generate(start, 5, top_k=1)
     for _ in range(5):
         before = box.input_value()
         undo.click()
-        live.wait_for_function("before => document.querySelector('textarea').value !== before", arg=before)
+        live.wait_for_function(
+            "before => document.querySelector('textarea').value !== before", arg=before
+        )
     assert box.input_value() == start
     assert undo.is_disabled()
     second = live.locator(".try-bars button").nth(1)
     token = second.locator(".try-token").inner_text().replace("·", " ")
     second.click()
-    live.wait_for_function("text => document.querySelector('textarea').value === text", arg=start + token)
+    live.wait_for_function(
+        "text => document.querySelector('textarea').value === text", arg=start + token
+    )
     live.get_by_role("button", name="Write on").click()
     live.wait_for_function("document.querySelector('textarea').value.length > 80")
     live.get_by_role("button", name="Stop").click()
@@ -283,7 +328,9 @@ def test_minilm_comes_only_when_it_is_asked_for(page: Any, served: str) -> None:
     assert not any("minilm.onnx" in url for url in fetched)
     button = page.get_by_role("button", name="Load MiniLM (85 MB)")
     button.press("Enter")
-    page.wait_for_function("document.querySelector('#minilm small').textContent.startsWith('5 tokens')")
+    page.wait_for_function(
+        "document.querySelector('#minilm small').textContent.startsWith('5 tokens')"
+    )
     assert sum("minilm.onnx" in url for url in fetched) == 1
     assert shown(page, "minilm") == ["[CLS]", "why", "not", "?", "[SEP]"]
     slider = page.locator("#minilm .attn-slider input").first
@@ -293,18 +340,24 @@ def test_minilm_comes_only_when_it_is_asked_for(page: Any, served: str) -> None:
     box.fill(" ")
     assert "The box is empty" in told.inner_text()
     box.fill("film " * 140)
-    page.locator(f"#minilm {TOLD}", has_text="This text has 142 tokens, and the page shows at most 128").wait_for()
+    page.locator(
+        f"#minilm {TOLD}", has_text="This text has 142 tokens, and the page shows at most 128"
+    ).wait_for()
     assert page.asked == []
     assert page.errors == []
 
 
-def test_it_is_said_clearly_what_does_not_work(browser: Any, page: Any, site: Path, served: str) -> None:
+def test_it_is_said_clearly_what_does_not_work(
+    browser: Any, page: Any, site: Path, served: str
+) -> None:
     page.goto((site / "try.html").as_uri())
     page.locator("#try-still", has_text="python -m http.server").wait_for()
     page.locator("#minilm .attn-stage > canvas").wait_for()  # the stored sentence is alive
     page.route("**/reviews-gpt.onnx", lambda route: route.fulfill(status=404))
     page.goto(f"{served}/try.html")
-    page.locator(TOLD, has_text="live/reviews-gpt.onnx could not be fetched: the server answered 404").wait_for()
+    page.locator(
+        TOLD, has_text="live/reviews-gpt.onnx could not be fetched: the server answered 404"
+    ).wait_for()
     bare = browser.new_page()
     bare.add_init_script("delete window.WebAssembly")
     bare.goto(f"{served}/try.html")
@@ -331,13 +384,17 @@ def test_axe_finds_nothing_and_no_phone_is_too_narrow(live: Any) -> None:
 
 
 def test_it_is_used_with_a_finger(browser: Any, served: str) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
+    )
     phone = context.new_page()
     phone.goto(f"{served}/try.html")
     phone.locator("#reviews-gpt small", has_text="computed").wait_for()
     before = phone.get_by_label("Your text").input_value()
     phone.locator(".try-bars button").first.tap()
-    phone.wait_for_function("before => document.querySelector('textarea').value !== before", arg=before)
+    phone.wait_for_function(
+        "before => document.querySelector('textarea').value !== before", arg=before
+    )
     for button in phone.locator(".try-buttons button, .try-bars button").all():
         assert button.bounding_box()["height"] >= 24
     context.close()
