@@ -217,8 +217,8 @@ class Writer extends Place {
       value.textContent = this.p[id] === 0 ? "cut off" : percent(this.p[id]);
     });
     const shown = this.order.reduce((sum, id) => sum + this.p[id], 0), others = left - this.order.filter((id) => this.p[id] > 0).length;
-    this.root.querySelector(".try-rest").textContent = `${others.toLocaleString("en")} other tokens: ${percent(Math.max(0, 1 - shown))}. `
-      + `Left to draw from: ${left.toLocaleString("en")} of ${this.p.length.toLocaleString("en")}.`;
+    this.root.querySelector(".try-rest").textContent = `Left to draw from: ${left.toLocaleString("en")} of ${this.p.length.toLocaleString("en")} tokens`
+      + (others ? `; the ${others.toLocaleString("en")} that have no bar share ${percent(Math.max(0, 1 - shown))}.` : ".");
     this.button.undo.disabled = !this.before.length;
     this.button.on.textContent = this.writing ? "Stop" : "Write on";
     this.button.one.disabled = this.button.on.disabled = this.ended();
