@@ -126,17 +126,14 @@ def live_page(assets: Assets, lacks: str | None, kept: Path = KEPT) -> str:
         "stored sentence.</p>"
     )
     values = {"missing": note if lacks else "", "script": "" if lacks else SCRIPT}
-    size = dict.fromkeys(("writer", "reader"), 0)
-    for role, live in (("writer", writer), ("reader", reader)):
+    runtime = [kept / "ort.wasm"]  # comes with the first model
+    for role, live, files in (("writer", writer, runtime), ("reader", reader, [])):
         state = json.loads((kept / f"{live.name}.view.json").read_text(encoding="utf-8"))
         values[f"view_{role}"] = assets.view(f"try-{live.name}", state, "", "_static")
         values[f"text_{role}"] = html.escape(live.sentence)
-        if not lacks:
-            size[role] = (kept / f"{live.name}.onnx").stat().st_size
-        values[f"bytes_{role}"] = str(size[role])
-    runtime = 0 if lacks else sum((kept / name).stat().st_size for name in PACKAGES.values())
-    values["mb_writer"] = f"{(size['writer'] + runtime) / 1e6:.0f}"
-    values["mb_reader"] = f"{size['reader'] / 1e6:.0f}"
+        files = [] if lacks else [*files, kept / f"{live.name}.onnx"]
+        size = sum(path.stat().st_size for path in files)
+        values |= {f"bytes_{role}": str(size), f"mb_{role}": f"{size / 1e6:.0f}"}
     return text.substitute(values)
 
 

@@ -4,9 +4,9 @@ import * as ort from "./ort.js";
 import { tokenizerOf } from "./tokens.js";
 
 ort.env.wasm.numThreads = 1;
-ort.env.wasm.wasmPaths = { wasm: new URL("./ort.wasm", import.meta.url).href };
 const TOO_LONG = 20_000; // characters; so many are not even cut into tokens
 const models = new Map();
+let runtime = null; // onnxruntime itself, which is fetched once
 
 async function fetched(name, progress = () => {}) {
   const told = `The file live/${name} could not be fetched`;
@@ -24,8 +24,15 @@ async function fetched(name, progress = () => {}) {
 }
 
 async function load({ model }, progress) {
+  let before = 0; // bytes of the files that are complete
+  const part = async (name) => {
+    const data = await fetched(name, (loaded) => progress(before + loaded));
+    before += data.byteLength;
+    return data;
+  };
   const about = JSON.parse(new TextDecoder().decode(await fetched(`${model}.json`)));
-  const weights = await fetched(`${model}.onnx`, progress);
+  ort.env.wasm.wasmBinary = await (runtime ??= part("ort.wasm"));
+  const weights = await part(`${model}.onnx`);
   const session = await ort.InferenceSession.create(new Uint8Array(weights));
   models.set(model, { ...about, ...tokenizerOf(about), session });
   return about.end === null ? {} : { names: about.names, end: about.end };
