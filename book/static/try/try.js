@@ -256,10 +256,12 @@ for (const root of document.querySelectorAll(".try"))
 
 // try.html#minilm=a%20text, as the chapters link to it
 function fromAddress() {
-  const [model, text] = location.hash.slice(1).split(/=(.*)/s), place = places[model];
-  if (!place) return;
-  if (text) { place.box.value = decodeURIComponent(text); place.typed(); }
-  place.root.scrollIntoView();
+  for (const [model, text] of new URLSearchParams(location.hash.slice(1))) {
+    const place = places[model];
+    if (!place) continue;
+    if (text) { place.box.value = text; place.typed(); }
+    place.root.scrollIntoView();
+  }
 }
 addEventListener("hashchange", fromAddress);
 fromAddress();
