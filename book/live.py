@@ -137,12 +137,13 @@ def live_page(assets: Assets, lacks: str | None, kept: Path = KEPT) -> str:
     return text.substitute(values)
 
 
-def place(site: Path, kept: Path = KEPT) -> None:
+def place(site: Path, lacks: str | None, kept: Path = KEPT) -> None:
     """Put what the page loads beside it; what is there already stays."""
     folder = site / "live"
     folder.mkdir(exist_ok=True)
-    weights = [kept / f"{live.name}.{kind}" for live in models() for kind in ("json", "onnx")]
-    for path in (*OWN, *(kept / name for name in PACKAGES.values()), *weights):
+    names = [f"{live.name}.{kind}" for live in models() for kind in ("json", "onnx")]
+    others = [] if lacks else [kept / name for name in (*PACKAGES.values(), *names)]
+    for path in (*OWN, *others):
         target = folder / path.name
         told = path.stat()
         if not target.exists() or target.stat().st_mtime_ns != told.st_mtime_ns:

@@ -174,5 +174,4 @@ def book(views: dict[str, Views | None], target: Path = BUILD / "book") -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode or done.stderr.strip():
         raise RuntimeError(f"Sphinx complains:\n{done.stderr[-4000:]}")
-    if not lacks:
-        place(target / "html")
+    place(target / "html", lacks)

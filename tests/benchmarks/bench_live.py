@@ -55,7 +55,7 @@ def measured(page: Page, model: str, tokens: int) -> str:
 
 def main() -> None:
     """Print the table."""
-    if not (SITE / "live" / "worker.js").exists():
+    if not (SITE / "live" / "minilm.onnx").exists():
         raise SystemExit("The live page is not built: run make book first.")
     handler = functools.partial(Quiet, directory=str(SITE))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)

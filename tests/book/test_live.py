@@ -73,7 +73,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def served(site: Path) -> Iterator[str]:
     """The address of the pages on this computer."""
-    if not (site / "live" / "worker.js").exists():
+    if not (site / "live" / "minilm.onnx").exists():
         from conftest import missing
 
         missing("a part of the live page (make book tells which)")
@@ -353,6 +353,7 @@ def test_it_is_said_clearly_what_does_not_work(
     page.goto((site / "try.html").as_uri())
     page.locator("#try-still", has_text="python -m http.server").wait_for()
     page.locator("#minilm .attn-stage > canvas").wait_for()  # the stored sentence is alive
+    assert page.locator("textarea:visible").count() == 0
     page.route("**/reviews-gpt.onnx", lambda route: route.fulfill(status=404))
     page.goto(f"{served}/try.html")
     page.locator(

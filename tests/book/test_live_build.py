@@ -40,6 +40,9 @@ def test_the_page_is_written_without_what_cannot_be_had(
     assert lacks in text
     assert "try.js" not in text
     assert len(list((tmp_path / "assets" / "views").glob("*.js"))) == 2, "the stored views"
+    live.place(tmp_path, lacks, tmp_path)
+    assert (tmp_path / "live" / "try.css").exists(), "which hides what does not work"
+    assert not list((tmp_path / "live").glob("*.onnx"))
 
 
 def test_npm_s_own_words_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ class Driving(http.server.SimpleHTTPRequestHandler):
 
 def test_firefox_shows_the_maps_of_python(site: Path, tmp_path: Path) -> None:
     firefox = shutil.which("firefox-esr") or shutil.which("firefox")
-    if firefox is None or not (site / "live" / "worker.js").exists():
+    if firefox is None or not (site / "live" / "minilm.onnx").exists():
         pytest.skip("needs Firefox, and the whole live page")
     (tmp_path / "user.js").write_text(ALONE, encoding="utf-8")
     handler = functools.partial(Driving, directory=str(site))
