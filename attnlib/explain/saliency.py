@@ -93,15 +93,6 @@ def importance(tokens: Tensor, mask: Tensor | None = None) -> Tensor:
     return torch.where(total > 0, size / total, equal)
 
 
-def gradient_importance(score: Score, embeddings: Tensor, mask: Tensor | None = None) -> Tensor:
-    """|Σ_j x_{t,j} ∇_{t,j}|, normalised to sum 1 over the tokens: (..., T).
-
-    The measure of Jain and Wallace (2019, section 4.1). They cut the gradient off at the attention
-    weights; do so with a score such as `model.scorer(mask, detach=True)`.
-    """
-    return importance(gradient_times_input(score, embeddings), mask)
-
-
 def integrated_gradients(
     score: Score,
     embeddings: Tensor,
