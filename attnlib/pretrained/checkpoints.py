@@ -134,11 +134,7 @@ def save(name: str, thing: nn.Module | BPE, about: dict[str, Any], folder: Path 
         path = folder / f"{name}.safetensors"
         half = {key: value.half().contiguous() for key, value in thing.state_dict().items()}
         path.write_bytes(to_bytes(half))  # `save_file` makes files that only their owner may read
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    facts = {"name": name, "kind": kind, "file": path.name, "sha256": sha256}
-    text = json.dumps(facts | about, indent=1, ensure_ascii=False)
-    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    return folder / f"{name}.json"
+    return write_card({"name": name, "kind": kind, **file_facts(path)} | about, folder)
 
 
 def save_history(name: str, found: dict[str, Tensor], folder: Path = FOLDER) -> dict[str, str]:
@@ -146,4 +142,17 @@ def save_history(name: str, found: dict[str, Tensor], folder: Path = FOLDER) -> 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.history.safetensors"
     path.write_bytes(to_bytes({key: value.contiguous() for key, value in found.items()}))
+    return file_facts(path)
+
+
+def file_facts(path: Path) -> dict[str, str]:
+    """What a card says of a file: its name and its hash."""
     return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def write_card(about: dict[str, Any], folder: Path = FOLDER) -> Path:
+    """Write a card; its path, which is named after `about["name"]`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{about['name']}.json"
+    path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 
 from attnlib import decoding
-from attnlib.models.classifiers import AttentionClassifier, TransformerClassifier
+from attnlib.models import AttentionClassifier, TransformerClassifier
 from attnlib.models.transformer import Transformer
 from attnlib.pretrained.checkpoints import card, load, tokenizer
 from attnlib.tokenizers.bpe import BPE, END

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnlib.data import histogram
 from attnlib.models.histogram import SEES, HistogramModel, accuracy, count_loss, fresh, map_facts
-from attnlib.recipes.cards import finished, write
+from attnlib.recipes.cards import finished, rounded, write
 from attnlib.training.loop import Batch, History, fit, shuffled
 
 MINIMA = tuple(f"histogram-{sees}" for sees in SEES)
@@ -97,7 +97,7 @@ def speeds(sees: str, steps: int, validation: tuple[Tensor, Tensor]) -> list[dic
         model, history = trained({"sees": sees}, seed, steps)
         ends = range(BLOCK, steps + 1, BLOCK)
         low = [end for end in ends if sum(history.losses[end - BLOCK : end]) < LOW * BLOCK]
-        right = round(accuracy(model, *validation), 4)
+        right = rounded(accuracy(model, *validation))
         found.append({"seed": seed, "accuracy": right, "low_after": low[0] if low else None})
     return found
 
@@ -105,7 +105,7 @@ def speeds(sees: str, steps: int, validation: tuple[Tensor, Tensor]) -> list[dic
 def one_unit(steps: int, validation: tuple[Tensor, Tensor]) -> list[float]:
     """Accuracy of counters like the stored one that differ in nothing but their seed."""
     models = (trained(SMALLEST, seed, steps)[0] for seed in range(STARTS))
-    return [round(accuracy(model, *validation), 4) for model in models]
+    return [rounded(accuracy(model, *validation)) for model in models]
 
 
 def train_counting(name: str, steps: int | None, folder: Path) -> None:
@@ -117,18 +117,11 @@ def train_counting(name: str, steps: int | None, folder: Path) -> None:
         for d in WIDTHS:
             sizes = [settings | {"plain": True, "d_model": d, "d_hidden": p} for p in HIDDEN]
             found = [accuracy(trained(size, SEED, steps)[0], *validation) for size in sizes]
-            grid[mixer].append([round(value, 4) for value in found])
+            grid[mixer].append(rounded(found))
     model, history = trained(SMALLEST, SEED, 2 * steps)
-    more: dict[str, Any] = {
-        "grid": {"d_model": WIDTHS, "d_hidden": HIDDEN, "steps": steps, "accuracy": grid}
-    }
-    more |= {"one_unit": one_unit(steps, validation)}
-    _write(name, model, history, folder, validation, {"config": SMALLEST, **more})
-
-
-def rounded(facts: dict[str, float]) -> dict[str, float]:
-    """The same numbers with four decimals, for a card."""
-    return {key: round(value, 4) for key, value in facts.items()}
+    facts = {"d_model": WIDTHS, "d_hidden": HIDDEN, "steps": steps, "accuracy": grid}
+    about = {"config": SMALLEST, "grid": facts, "one_unit": one_unit(steps, validation)}
+    _write(name, model, history, folder, validation, about)
 
 
 def _write(
@@ -140,8 +133,8 @@ def _write(
     about: dict[str, Any],
 ) -> None:
     with torch.no_grad():
-        loss = {"nats_per_place": round(count_loss(model, validation).item(), 5)}
-    right = round(accuracy(model, *validation), 5)
+        loss = {"nats_per_place": rounded(count_loss(model, validation), 5)}
+    right = rounded(accuracy(model, *validation), 5)
     data = {"source": "histogram", "rows": ROWS, "train": SPLIT, "seed": 42}
     facts = {"data": data, "seed": SEED, "loss": loss, "accuracy": right}
     write(name, model, history, folder, facts | about)

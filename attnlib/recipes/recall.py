@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.models.recurrent import Elman, Recurrent
-from attnlib.recipes.cards import finished, result
+from attnlib.recipes.cards import finished, result, rounded
 from attnlib.training.loop import fit
 
 SYMBOLS, KEPT, BATCH, TESTED = 8, 8, 128, 2_000
@@ -49,9 +49,8 @@ def curve(name: str, seed: int, steps: int) -> list[float]:
     def measure(step: int, net: nn.Module) -> None:
         if step % EVERY == 0 or step == steps:
             with torch.no_grad():
-                found.append(
-                    round((answers(net, ids).argmax(-1) == right).double().mean().item(), 4)
-                )
+                hits = answers(net, ids).argmax(-1) == right
+            found.append(rounded(hits.double().mean()))
 
     torch.manual_seed(seed)
     history = fit(

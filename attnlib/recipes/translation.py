@@ -18,7 +18,7 @@ from attnlib.data import spell
 from attnlib.models import Translator
 from attnlib.models.seq2seq import greedy, translation_loss
 from attnlib.pretrained.checkpoints import card
-from attnlib.recipes.cards import finished, result, write
+from attnlib.recipes.cards import finished, result, rounded, write
 from attnlib.tokenizers.words import Vocabulary
 from attnlib.training.loop import History, fit, shuffled
 
@@ -97,7 +97,7 @@ def exact(model: Any, words: Words, chosen: list[int]) -> dict[int, float]:
     hits = defaultdict(list)
     for row, source, target in zip(written, sources, targets, strict=True):
         hits[len(source) - 1].append(words.target.decode(row) == target)
-    return {n: round(sum(right) / len(right), 4) for n, right in sorted(hits.items())}
+    return {n: rounded(sum(right) / len(right)) for n, right in sorted(hits.items())}
 
 
 def by_length(model: Any, words: Words) -> dict[int, float]:

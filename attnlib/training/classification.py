@@ -1,9 +1,9 @@
 """Training the classifiers of the reviews, honestly and otherwise.
 
-`examples` prepares a source, `fit_classifier` trains, `accuracy` and `classify_all` look. The other
-losses are those of the debate: `decoy_loss` for a model that predicts as another does but looks
-elsewhere (Wiegreffe and Pinter 2019), `hiding_loss` for one that does not seem to look at words it
-uses (Pruthi et al. 2020).
+`read` and `examples` prepare a source, `fit_classifier` trains, `accuracy` and `classify_all` look.
+The other losses are those of the debate: `decoy_loss` for a model that predicts as another does but
+looks elsewhere (Wiegreffe and Pinter 2019), `hiding_loss` for one that does not seem to look at
+words it uses (Pruthi et al. 2020).
 """
 
 import hashlib
@@ -73,6 +73,19 @@ def examples(split: Split, words: Vocabulary, max_len: int | None = None) -> Exa
     mask = ids != PAD
     kept = mask.any(1)
     return Examples(ids[kept], mask[kept], torch.tensor(split.labels).float()[kept])
+
+
+def read(
+    source: str, max_len: int | None = None, count: int | None = None
+) -> tuple[Vocabulary, dict[str, Examples]]:
+    """The words of a source, and in them its "train", "validation" and "test".
+
+    Texts are cut to `max_len` words; of the training split only the first `count` are taken.
+    """
+    words, texts = vocabulary(source), reviews(source)
+    names = ("train", "validation", "test")
+    parts = {name: examples(getattr(texts, name), words, max_len) for name in names}
+    return words, parts | {"train": parts["train"].take(slice(count))}
 
 
 def indicative_words(data: Examples, count: int) -> Tensor:

@@ -16,7 +16,7 @@ from attnlib.explain.aggregation import (
     schemes,
     with_residual,
 )
-from attnlib.models.classifiers import TransformerClassifier
+from attnlib.models import TransformerClassifier
 from attnlib.training.classification import Examples, fit_classifier, predict
 
 quick = settings(max_examples=30)

@@ -13,7 +13,7 @@ from attnlib.explain.saliency import (
     integrated_gradients,
     leave_one_out,
 )
-from attnlib.models.classifiers import AttentionClassifier, TransformerClassifier
+from attnlib.models import AttentionClassifier, TransformerClassifier
 from attnlib.training.classification import predict
 
 quick = settings(max_examples=40)

@@ -47,7 +47,7 @@ def settings_of(name, monkeypatch):
         bound.apply_defaults()
         raise FirstFit(bound.arguments)
 
-    for module in (circuits, language, histogram, training, translation):
+    for module in (language, histogram, training, translation):
         monkeypatch.setattr(module, "fit", fit)
     count = pretrained.card(name)["data"].get("texts", 0)
     rows = Examples(torch.zeros(count, 1).long(), torch.ones(count, 1) > 0, torch.zeros(count))
