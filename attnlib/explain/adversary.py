@@ -43,7 +43,6 @@ def adversarial_attention(
     lr: float = 0.1,
     seed: int = 0,
     keep: Sequence[int] = (),
-    progress: bool = False,
 ) -> Adversary:
     """The most different weights that leave the prediction where it is.
 
@@ -63,17 +62,13 @@ def adversarial_attention(
         lr: its learning rate.
         seed: of the starts.
         keep: steps at which to keep the best weights so far, for the path.
-        progress: show a bar.
     """
-    from tqdm.auto import tqdm
-
     if epsilon < 0 or starts < 1 or steps < 1:
         raise ValueError(f"need ε ≥ 0, starts and steps ≥ 1, got {epsilon}, {starts}, {steps}")
     alpha, y = attention.detach(), predict(attention).detach()
     theta, path = _random_logits(alpha, starts, seed), {}
     best, best_jsd = alpha, torch.zeros_like(y)
-    search = _ascent(predict, theta, alpha, y, mask, epsilon, steps, lr)
-    for step, weights in tqdm(search, "adversary", steps + 1, disable=not progress):
+    for step, weights in _ascent(predict, theta, alpha, y, mask, epsilon, steps, lr):
         if step % 10 == 0 or step == steps or step in keep:
             candidates = _project_to_epsilon(predict, weights, alpha, y, epsilon)
             best, best_jsd = _better(candidates, alpha, best, best_jsd)

@@ -109,12 +109,7 @@ def permute(attention: Tensor, mask: Tensor, generator: torch.Generator | None =
 
 @torch.no_grad()
 def permutation_shift(
-    predict: Predict,
-    attention: Tensor,
-    mask: Tensor,
-    count: int = 100,
-    seed: int = 0,
-    progress: bool = False,
+    predict: Predict, attention: Tensor, mask: Tensor, count: int = 100, seed: int = 0
 ) -> Tensor:
     """Median |Δŷ| over random orders of the weights (Jain and Wallace 2019, section 4.2.1).
 
@@ -124,19 +119,13 @@ def permutation_shift(
         mask: True on real tokens, (B, T).
         count: orders to try.
         seed: of the orders.
-        progress: show a bar.
 
     Returns:
         (B,), between 0 and 1.
     """
-    from tqdm.auto import tqdm
-
     generator = torch.Generator().manual_seed(seed)
     y = predict(attention)
-    shifts = [
-        (predict(permute(attention, mask, generator)) - y).abs()
-        for _ in tqdm(range(count), desc="permutations", disable=not progress)
-    ]
+    shifts = [(predict(permute(attention, mask, generator)) - y).abs() for _ in range(count)]
     return torch.stack(shifts).quantile(0.5, 0)
 
 

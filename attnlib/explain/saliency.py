@@ -127,11 +127,7 @@ def integrated_gradients(
 
 @torch.no_grad()
 def leave_one_out(
-    predict: Callable[[Tensor, Tensor], Tensor],
-    ids: Tensor,
-    mask: Tensor,
-    batch_size: int = 512,
-    progress: bool = False,
+    predict: Callable[[Tensor, Tensor], Tensor], ids: Tensor, mask: Tensor, batch_size: int = 512
 ) -> Tensor:
     """ŷ − ŷ₋ₜ: how much the prediction falls when token t is deleted (not replaced).
 
@@ -140,13 +136,10 @@ def leave_one_out(
         ids: (N, T), padded at the end.
         mask: True on real tokens, (N, T).
         batch_size: shortened texts at a time; there are as many as real tokens.
-        progress: show a bar.
 
     Returns:
         (N, T), signed, 0 on padding and for a text of one token.
     """
-    from tqdm.auto import tqdm
-
     lengths = mask.sum(1)
     rows, positions = (mask & (lengths > 1)[:, None]).nonzero(as_tuple=True)
     order = lengths[rows].argsort(stable=True)  # texts of like length share a batch
@@ -156,8 +149,7 @@ def leave_one_out(
         whole.append(predict(ids[chunk, :longest], mask[chunk, :longest]))
     full = torch.cat(whole)
     effect = full.new_zeros(mask.shape)
-    parts = order.split(batch_size) if len(order) else ()
-    for part in tqdm(parts, desc="leave one out", disable=not progress):
+    for part in order.split(batch_size) if len(order) else ():
         row, position = rows[part], positions[part]
         columns = torch.arange(int(lengths[row].max()) - 1)
         columns = columns + (columns >= position[:, None]).long()  # those after t move up

@@ -60,12 +60,13 @@ def load(name: str) -> nn.Module:
         RuntimeError: if the weights are not those that the card speaks of.
     """
     about = card(name)
-    if about["kind"] == "BPE":
-        raise ValueError(f"{name!r} is no model: tokenizer({name!r}) loads it")
-    if about["kind"] == "Result":
-        raise ValueError(f"{name!r} is no model but a result: card({name!r}) holds it")
-    if about["kind"] == "Annotations":
-        raise ValueError(f"{name!r} is no model: parsed_sentences() reads its sentences")
+    others = {
+        "BPE": f"is no model: tokenizer({name!r}) loads it",
+        "Result": f"is no model but a result: card({name!r}) holds it",
+        "Annotations": "is no model: parsed_sentences() reads its sentences",
+    }
+    if about["kind"] in others:
+        raise ValueError(f"{name!r} {others[about['kind']]}")
     weights = load_file(checked_file(about))
     model = KINDS[about["kind"]](**about["config"])
     model.load_state_dict({key: value.float() for key, value in weights.items()})

@@ -10,6 +10,7 @@ is a result without weights: what the attention of these models is worth to a ne
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +137,11 @@ def _fit(
         base = classifier(recipe.base).model
         assert isinstance(base, AttentionClassifier)
         found = training.classify_all(base, rows)
-        loss, extra = training.decoy_loss(recipe.strength), (found.probability, found.attention)
+        loss = partial(training.decoy_loss, recipe.strength)
+        extra = found.probability, found.attention
     elif recipe.task == "hide":
-        hidden = training.impermissible_mask(rows, rows, INDICATIVE)
-        loss, extra = training.hiding_loss(recipe.strength), (hidden,)
+        loss = partial(training.hiding_loss, recipe.strength)
+        extra = (training.impermissible_mask(rows, rows, INDICATIVE),)
     settings: dict[str, Any] = {"batch_size": recipe.batch, "lr": recipe.lr, "weight_decay": DECAY}
     return training.fit_classifier(model, rows, epochs, extra, loss, **settings, seed=recipe.seed)
 

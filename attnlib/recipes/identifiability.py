@@ -99,11 +99,7 @@ def about(steps: int | None, found: list[tuple[float, float]]) -> dict[str, Any]
     accuracy, spread = (
         dict(zip(names, part.tolist(), strict=True)) for part in table.permute(3, 2, 1, 0)
     )
-    return {
-        "data": {"source": "imdb", "texts": TEXTS, "max_len": MAX_LEN, "sha256": REVIEWS_SHA256},
-        "steps": EPOCHS * -(-TEXTS // BATCH) if steps is None else steps,
-        "d_k": D_K,
-        "seeds": SEEDS,
-        "accuracy": accuracy,
-        "spread": spread,
-    }
+    data = {"source": "imdb", "texts": TEXTS, "max_len": MAX_LEN, "sha256": REVIEWS_SHA256}
+    steps = EPOCHS * -(-TEXTS // BATCH) if steps is None else steps
+    settings = {"steps": steps, "d_k": D_K, "seeds": SEEDS}
+    return {"data": data, **settings, "accuracy": accuracy, "spread": spread}

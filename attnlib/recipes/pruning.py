@@ -8,7 +8,7 @@ Three results without weights, each over the three translators:
   the same training, and models trained from scratch with the heads that the gates left.
 """
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,9 @@ from attnlib.explain.relevance import halves_rule, held_fixed, relevance, z_rule
 from attnlib.models.gates import Gated, attention_layers, gate_shape, p_open, scaled, with_gates
 from attnlib.models.seq2seq import translation_loss
 from attnlib.pretrained.checkpoints import card, load
+from attnlib.recipes import translation
 from attnlib.recipes.cards import result, rounded
-from attnlib.recipes.translation import (
-    SHORT,
-    STEPS,
-    TRANSLATORS,
-    Rows,
-    build,
-    learn,
-    numbers,
-    rows_of,
-    vocabularies,
-)
+from attnlib.recipes.translation import Rows
 from attnlib.tokenizers.words import PAD
 
 LAMBDAS, PRUNED = (0.01, 0.03, 0.1, 0.2, 0.4), 0.2  # PRUNED: compared with other choices
@@ -41,9 +32,9 @@ TUNED, SHUFFLES = 600, 5  # steps with gates, or after pruning; random orders
 
 def measuring_rows() -> tuple[Rows, Rows]:
     """Two sets of numbers that were never trained on: to rank heads with, and to judge with."""
-    chosen = numbers(RANKED + JUDGED, 1, SHORT, tested=True)
-    words = vocabularies()
-    return rows_of(words, chosen[:RANKED]), rows_of(words, chosen[RANKED:])
+    chosen = translation.numbers(RANKED + JUDGED, 1, translation.SHORT, tested=True)
+    words = translation.vocabularies()
+    return translation.rows_of(words, chosen[:RANKED]), translation.rows_of(words, chosen[RANKED:])
 
 
 @torch.no_grad()
@@ -140,7 +131,7 @@ def rank(name: str, steps: int | None, folder: Path) -> Path:
     """Rank the heads of the three translators, and take them out; `steps` changes nothing."""
     ranked, judged = measuring_rows()
     found = []
-    for translator in TRANSLATORS:
+    for translator in translation.TRANSLATORS:
         model: Any = load(translator)
         scores = rankings(model, ranked)
         going = orders(model, ranked, scores)
@@ -158,14 +149,18 @@ def rank(name: str, steps: int | None, folder: Path) -> Path:
 def gate(name: str, steps: int | None, folder: Path) -> Path:
     """Train the three translators on with gates, for every λ."""
     steps = TUNED if steps is None else steps
-    runs = [gated(model, strength, steps) for model in TRANSLATORS for strength in LAMBDAS]
+    runs = [
+        gated(model, strength, steps) for model in translation.TRANSLATORS for strength in LAMBDAS
+    ]
     return result(name, folder, {"steps": steps, "lambdas": LAMBDAS, "runs": runs})
 
 
 def gated(translator: str, strength: float, steps: int) -> dict[str, Any]:
     """One translator trained on with gates: what is open, and how good it still is."""
     model = Gated(load(translator))
-    learn(model, 10 + TRANSLATORS[translator], steps, penalised(strength))
+    translation.learn(
+        model, 10 + translation.TRANSLATORS[translator], steps, partial(penalised_loss, strength)
+    )
     left = model.gates.detach()
     loss, share = quality(model.pruned(), measuring_rows()[1])
     facts = {"model": translator, "lambda": strength, "heads": int((left > 0).sum())}
@@ -173,13 +168,9 @@ def gated(translator: str, strength: float, steps: int) -> dict[str, Any]:
     return facts | gates | {"loss": loss, "exact": share}
 
 
-def penalised(strength: float) -> Callable[[Any, Rows], Tensor]:
+def penalised_loss(strength: float, model: Any, batch: Rows) -> Tensor:
     """The loss of a gated model: the usual one plus λ times the expected number of open gates."""
-
-    def loss(model: Any, batch: Rows) -> Tensor:
-        return translation_loss(model, batch) + strength * p_open(model.log_a).sum()
-
-    return loss
+    return translation_loss(model, batch) + strength * p_open(model.log_a).sum()
 
 
 def prune(name: str, steps: int | None, folder: Path) -> Path:
@@ -191,7 +182,7 @@ def prune(name: str, steps: int | None, folder: Path) -> Path:
 
 def pruned(run: dict[str, Any], steps: int) -> dict[str, Any]:
     """Loss and share of exact translations of every choice, beside one run with gates."""
-    place, left = TRANSLATORS[run["model"]], (torch.tensor(run["gates"]) > 0).float()
+    place, left = translation.TRANSLATORS[run["model"]], (torch.tensor(run["gates"]) > 0).float()
     choices = {"heads of the gates": left}
     for how in CHOICES:
         order = card("translator-heads")["models"][place]["orders"][how]
@@ -199,10 +190,10 @@ def pruned(run: dict[str, Any], steps: int) -> dict[str, Any]:
     judged, found = measuring_rows()[1], {}
     for how, kept in choices.items():
         model = with_gates(load(run["model"]), kept)
-        learn(model, 10 + place, steps)
+        translation.learn(model, 10 + place, steps)
         found[how] = quality(model, judged)
-    fresh = with_gates(build("rotary", 20 + place), left)
-    learn(fresh, 20 + place, STEPS + steps)
+    fresh = with_gates(translation.build("rotary", 20 + place), left)
+    translation.learn(fresh, 20 + place, translation.STEPS + steps)
     facts = {"model": run["model"], "lambda": run["lambda"], "heads": run["heads"]}
     return facts | {"found": found | {"from scratch": quality(fresh, judged)}}
 

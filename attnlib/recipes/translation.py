@@ -26,14 +26,8 @@ LANGUAGES = ("de", "fr")
 SHORT, LONG = range(1, 10), range(10, 15)  # English words of the numbers trained on, and beyond
 DRAWN, TESTED, BATCH, STEPS, SEEDS = 20_000, 600, 32, 1_500, (0, 1, 2)
 RATE: dict[str, Any] = {"lr": 2e-3, "warmup": 100}
-SETTINGS: dict[str, Any] = {
-    "d_model": 64,
-    "heads": 4,
-    "layers": 2,
-    "d_ff": 128,
-    "activation": "relu",
-    "positions": "rotary",
-}
+SETTINGS: dict[str, Any] = {"d_model": 64, "heads": 4, "layers": 2, "d_ff": 128}
+SETTINGS |= {"activation": "relu", "positions": "rotary"}
 TRANSLATORS = {"translator": 0, "translator-2": 1, "translator-3": 2}  # name → seed
 
 

@@ -18,17 +18,15 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(translation, "TESTED", 4)
     tiny = {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 8}
     monkeypatch.setattr(translation, "SETTINGS", translation.SETTINGS | tiny)
-    for module in (translation, pruning):
-        monkeypatch.setattr(module, "TRANSLATORS", {"translator": 0, "translator-2": 1})
+    monkeypatch.setattr(translation, "TRANSLATORS", {"translator": 0, "translator-2": 1})
     monkeypatch.setattr(pruning, "RANKED", 1)
     monkeypatch.setattr(pruning, "JUDGED", 2)
-    monkeypatch.setattr(pruning, "STEPS", 2)
+    monkeypatch.setattr(translation, "STEPS", 2)
     monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
     monkeypatch.setenv("TQDM_DISABLE", "1")
     # a word that training has not seen could not be encoded
     most = [n for n in translation.numbers(60, 0) if len(spell(n)) > 3]
     usual = translation.numbers
-    monkeypatch.setattr(pruning, "numbers", lambda count, *_, **__: most[:count])
     monkeypatch.setattr(
         translation, "numbers", lambda c, *a, tested=False, **k: most[:c] if tested else usual(c, 0)
     )
