@@ -19,7 +19,6 @@ from attnlib.explain.saliency import (
     aggregate,
     gradient,
     gradient_times_input,
-    importance,
     integrated_gradients,
     leave_one_out,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "flow",
     "gradient",
     "gradient_times_input",
-    "importance",
     "integrated_gradients",
     "jensen_shannon",
     "kendall",

@@ -4,7 +4,7 @@
 `exact_adversary` computes the answer where the output is linear in the weights. Both keep to ε.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -68,7 +68,12 @@ def adversarial_attention(
     alpha, y = attention.detach(), predict(attention).detach()
     theta, path = _random_logits(alpha, starts, seed), {}
     best, best_jsd = alpha, torch.zeros_like(y)
-    for step, weights in _ascent(predict, theta, alpha, y, mask, epsilon, steps, lr):
+
+    def cost(weights: Tensor) -> Tensor:
+        excess = ((predict(weights) - y).abs() - epsilon).relu()
+        return (10 * excess - jensen_shannon(weights, alpha)).sum()
+
+    for step, weights in _ascent(cost, theta, mask, steps, lr):
         if step % 10 == 0 or step == steps or step in keep:
             candidates = _project_to_epsilon(predict, weights, alpha, y, epsilon)
             best, best_jsd = _better(candidates, alpha, best, best_jsd)
@@ -89,14 +94,7 @@ def _random_logits(alpha: Tensor, starts: int, seed: int) -> Tensor:
 
 
 def _ascent(
-    predict: Predict,
-    theta: Tensor,
-    alpha: Tensor,
-    y: Tensor,
-    mask: Tensor,
-    epsilon: float,
-    steps: int,
-    lr: float,
+    cost: Callable[[Tensor], Tensor], theta: Tensor, mask: Tensor, steps: int, lr: float
 ) -> Iterator[tuple[int, Tensor]]:
     """The way of the logits (K, B, T): every step from 0 on, and the weights (K, B, T) there."""
     theta = theta.requires_grad_()
@@ -106,9 +104,8 @@ def _ascent(
         yield step, weights.detach()
         if step == steps:
             return
-        excess = ((predict(weights) - y).abs() - epsilon).relu()
         optimizer.zero_grad()
-        (10 * excess - jensen_shannon(weights, alpha)).sum().backward()
+        cost(weights).backward()
         optimizer.step()
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnlib.tokenizers.words import check_padding
+
 Predict = Callable[[Tensor], Tensor]
 LN2 = math.log(2)
 
@@ -101,9 +103,7 @@ def kendall(a: Tensor, b: Tensor, mask: Tensor) -> RankCorrelation:
 
 def permute(attention: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """The weights of each row in a random order among its real tokens, (B, T)."""
-    keys = torch.rand(attention.shape, generator=generator).masked_fill(~mask, 2.0)
-    if (mask != (torch.arange(mask.shape[-1]) < mask.sum(-1, keepdim=True))).any():
-        raise ValueError("padding may stand only at the end of a row")
+    keys = torch.rand(attention.shape, generator=generator).masked_fill(~check_padding(mask), 2.0)
     return attention.gather(-1, keys.argsort(-1))  # padding sorts last, where it was
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attnlib.models.config import check_choice
+
 Score = Callable[[Tensor], Tensor]
-HOW = ("avg", "l1", "l2")
 
 
 def gradient(score: Score, embeddings: Tensor) -> Tensor:
@@ -64,8 +65,7 @@ def aggregate(gradients: Tensor, how: str = "l2", mask: Tensor | None = None) ->
     >>> [aggregate(both, how).item() for how in ("avg", "l1", "l2")]
     [-0.5, 3.5, 5.0]
     """
-    if how not in HOW:
-        raise ValueError(f"how must be one of {HOW}, got {how!r}")
+    check_choice("how", how, ("avg", "l1", "l2"))
     if how == "avg":
         tokens = gradients.mean(-1)
     elif how == "l1":
@@ -78,19 +78,6 @@ def aggregate(gradients: Tensor, how: str = "l2", mask: Tensor | None = None) ->
 def gradient_times_input(score: Score, embeddings: Tensor, mask: Tensor | None = None) -> Tensor:
     """Σ_j x_{t,j} ∇_{t,j}: what a token adds to the score, were it linear; signed, (..., T)."""
     return _masked((gradient(score, embeddings) * embeddings.detach()).sum(-1), mask)
-
-
-def importance(tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Signed scores (..., T) as shares: |s_t| / Σ_i |s_i|, or equal shares where all are 0.
-
-    >>> importance(torch.tensor([1.0, -3.0]))
-    tensor([0.2500, 0.7500])
-    """
-    size = _masked(tokens.abs(), mask)
-    total = size.sum(-1, keepdim=True)
-    real = torch.ones_like(size) if mask is None else mask.to(size).expand_as(size)
-    equal = real / real.sum(-1, keepdim=True).clamp_min(1)
-    return torch.where(total > 0, size / total, equal)
 
 
 def integrated_gradients(

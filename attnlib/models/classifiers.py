@@ -21,9 +21,6 @@ from attnlib.models.recurrent import run_padded
 from attnlib.tokenizers.words import check_padding, padding_mask
 from attnlib.trace import Trace, kept, token_names
 
-ENCODERS = ("lstm", "average", "cnn")
-ATTENTIONS = ("additive", "dot", "uniform", "given")
-
 
 class ClassifierOutput(NamedTuple):
     """What a classifier made of a batch.
@@ -77,8 +74,8 @@ class AttentionClassifier(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_choice("encoder", encoder, ENCODERS)
-        check_choice("attention", attention, ATTENTIONS)
+        check_choice("encoder", encoder, ("lstm", "average", "cnn"))
+        check_choice("attention", attention, ("additive", "dot", "uniform", "given"))
         if kernel % 2 == 0:
             raise ValueError(f"kernel must be odd, to have a token in its middle; got {kernel}")
         self.kind, self.attention_kind, self.dropout = encoder, attention, dropout

@@ -130,14 +130,13 @@ class Seq2Seq(nn.Module):
         state = self.decoder(torch.cat([self.embed_target(previous), context], -1), state)
         return state, self.readout(torch.cat([state, context], -1)), weights
 
-    def teacher_forcing(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor | None]:
+    def teacher_forcing(
+        self, encoded: EncoderOutput, target: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
         """What follows each token of a given target, and where the decoder looked.
 
-        Source ids (B, S) and target ids (B, T) to logits (B, T, D) and weights (B, T, S) or None.
+        Target ids (B, T) to logits (B, T, D) and weights (B, T, S) or None.
         """
-        return self._forced(self.encoder_output(source), target)
-
-    def _forced(self, encoded: EncoderOutput, target: Tensor) -> tuple[Tensor, Tensor | None]:
         state, logits, weights = self.initial_state(encoded), [], []
         for previous in target.unbind(1):
             state, scores, alpha = self.step(state, previous, encoded)
@@ -147,7 +146,7 @@ class Seq2Seq(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Logits (B, T, D) of what follows each token of a target (B, T) that starts with <s>."""
-        return self.teacher_forcing(source, target)[0]
+        return self.teacher_forcing(self.encoder_output(source), target)[0]
 
     @torch.no_grad()
     def trace(
@@ -179,7 +178,7 @@ class Seq2Seq(nn.Module):
             encoded = self.encoder_output(source[None])
             if target is None:
                 target = torch.cat([torch.tensor([BOS]), _greedy(self, encoded)[0][0]])
-            logits, weights = self._forced(encoded, target[None, :-1])
+            logits, weights = self.teacher_forcing(encoded, target[None, :-1])
         assert weights is not None
         sources, tokens = (
             tuple(vocabularies[side].words[i] if vocabularies else str(i) for i in ids.tolist())

@@ -20,17 +20,11 @@ from attnlib.tokenizers.bpe import BPE
 
 FOLDER = Path(__file__).parent.parent / "checkpoints"
 
-KINDS: dict[str, Callable[..., nn.Module]] = {
-    "AttentionClassifier": models.AttentionClassifier,
-    "TransformerClassifier": models.TransformerClassifier,
-    "HistogramModel": models.HistogramModel,
-    "ZeroLayer": models.ZeroLayer,
-    "NeuralNgram": models.NeuralNgram,
-    "Elman": models.Elman,
-    "Recurrent": models.Recurrent,
-    "Translator": models.Translator,
-    "Transformer": lambda **config: models.Transformer(models.TransformerConfig(**config)),
-}
+_CLASSES: tuple[Callable[..., nn.Module], ...] = (models.ZeroLayer, models.NeuralNgram)
+_CLASSES += (models.Elman, models.Recurrent, models.Translator, models.HistogramModel)
+_CLASSES += (models.AttentionClassifier, models.TransformerClassifier)
+KINDS = {kind.__name__: kind for kind in _CLASSES}
+KINDS["Transformer"] = lambda **config: models.Transformer(models.TransformerConfig(**config))
 
 
 def names() -> list[str]:

@@ -90,8 +90,7 @@ def from_bert(theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[s
             ours[f"{here}feed_forward.b_{number}"] = theirs[f"{there}{name}.dense.bias"]
         for number, name in ((1, "attention.output"), (2, "output")):
             for part in ("weight", "bias"):
-                value = theirs[f"{there}{name}.LayerNorm.{part}"]
-                ours[f"{here}norm_{number}.{part}"] = value
+                ours[f"{here}norm_{number}.{part}"] = theirs[f"{there}{name}.LayerNorm.{part}"]
     return ours
 
 

@@ -58,8 +58,6 @@ class TextModel(Generic[M, T]):
             ValueError: if the text is empty: without a token there is nothing to look at.
         """
         ids = self.encode(text)[: getattr(self.model, "max_len", None)]
-        if not ids:
-            raise ValueError("trace needs a text of at least one token, got an empty one")
         tokens, word_ids = self.tokenizer.tokens(ids), self.tokenizer.word_ids(ids)
         return self.model.trace(torch.tensor(ids), tokens, word_ids, keep)
 

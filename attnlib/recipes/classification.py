@@ -28,7 +28,6 @@ from attnlib.training import classification as training
 from attnlib.training.loop import History
 
 BATCH, LR, DECAY, INDICATIVE = 32, 4e-3, 1e-2, 300
-TASKS = ("classify", "decoy", "hide")
 SIZE = {"d_embed": 32, "d_hidden": 32, "dropout": 0.3}
 # seeds, training texts, and the BiLSTMs whose weights are used beside the first
 GUIDED = {
@@ -72,6 +71,7 @@ LSTM: dict[str, Any] = {"encoder": "lstm", **SIZE}
 AVERAGE: dict[str, Any] = {"encoder": "average", **SIZE}
 CNN: dict[str, Any] = {"encoder": "cnn", **SIZE}
 UNIFORM: dict[str, Any] = {**LSTM, "attention": "uniform"}
+DECOY: dict[str, Any] = {"task": "decoy", "strength": 0.02}
 FAST: dict[str, Any] = {"lr": 6e-3, "batch": 64}  # enough for words without context
 CLASSIFIERS: dict[str, ClassifierRecipe] = {
     "rt-lstm": ClassifierRecipe(RT, LSTM, 3),
@@ -79,7 +79,7 @@ CLASSIFIERS: dict[str, ClassifierRecipe] = {
     "rt-lstm-dot": ClassifierRecipe(RT, {**LSTM, "attention": "dot"}, 3),
     "rt-lstm-uniform": ClassifierRecipe(RT, UNIFORM, 3),
     **{f"rt-lstm-uniform-{seed}": ClassifierRecipe(RT, UNIFORM, 3, seed) for seed in (2, 3)},
-    "rt-lstm-decoy": ClassifierRecipe(RT, LSTM, 4, task="decoy", strength=0.02, base="rt-lstm"),
+    "rt-lstm-decoy": ClassifierRecipe(RT, LSTM, 4, base="rt-lstm", **DECOY),
     "rt-lstm-hiding": ClassifierRecipe(RT, LSTM, 3, task="hide", strength=1.0),
     "rt-average": ClassifierRecipe(RT, AVERAGE, 4, **FAST),
     **{f"rt-average-{n}": ClassifierRecipe(RT, AVERAGE, 4, n, **FAST) for n in (2, 3)},
@@ -90,9 +90,7 @@ CLASSIFIERS: dict[str, ClassifierRecipe] = {
     "imdb-lstm": ClassifierRecipe(IMDB, LSTM, 2),
     "imdb-lstm-2": ClassifierRecipe(IMDB, LSTM, 2, seed=2),
     "imdb-lstm-uniform": ClassifierRecipe(IMDB, UNIFORM, 2),
-    "imdb-lstm-decoy": ClassifierRecipe(
-        IMDB, LSTM, 2, task="decoy", strength=0.02, base="imdb-lstm"
-    ),
+    "imdb-lstm-decoy": ClassifierRecipe(IMDB, LSTM, 2, base="imdb-lstm", **DECOY),
     "imdb-lstm-hiding": ClassifierRecipe(IMDB, LSTM, 2, task="hide", strength=1.0),
     "imdb-average": ClassifierRecipe(IMDB, AVERAGE, 3),
     "imdb-average-hiding": ClassifierRecipe(IMDB, AVERAGE, 3, task="hide", strength=1.0),
@@ -130,7 +128,7 @@ def _fit(
     recipe: ClassifierRecipe, model: nn.Module, rows: training.Examples, epochs: float
 ) -> History:
     """Train with the loss of the recipe's task."""
-    check_choice("task", recipe.task, TASKS)
+    check_choice("task", recipe.task, ("classify", "decoy", "hide"))
     loss: Callable[[Any, Any], Tensor] = training.classification_loss
     extra: tuple[Tensor, ...] = ()
     if recipe.task == "decoy":

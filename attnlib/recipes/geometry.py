@@ -35,7 +35,6 @@ SIZE: dict[str, Any] = {"heads": 1, "d_ff": None, "norm": "post", "bias": False,
 SOURCES = {"rotten_tomatoes": (128, 64, None, 6), "imdb": (64, 128, 5_000, 4)}
 DEPTHS = {"rotten_tomatoes": (1, 2, 3, 5), "imdb": (1, 3, 5)}  # without a penalty
 PENALTIES = {"rotten_tomatoes": (0.3, 1.0, 3.0), "imdb": (10.0,)}  # in one layer
-STORED = "geometry-5"
 
 
 class Run(NamedTuple):

@@ -45,8 +45,7 @@ def spread(model: ClsClassifier, data: training.Examples) -> float:
 def run(
     parts: dict[str, training.Examples],
     size: int,
-    made: tuple[int, str, str],
-    seed: int,
+    made: tuple[int, int, tuple[str, str]],
     steps: int | None = None,
 ) -> tuple[float, float]:
     """One run: its test accuracy at the best epoch, and the spread of its scores at the end.
@@ -54,12 +53,13 @@ def run(
     Args:
         parts: "train", "validation" and "test".
         size: of the vocabulary.
-        made: d_k, combine and divisor of the model.
-        seed: of the first weights, the order of the texts, and dropout.
+        made: the seed of the first weights, the order of the texts, and dropout; d_k; and combine
+            and divisor of the model.
         steps: other than ten epochs.
     """
+    seed, d_k, row = made
     torch.manual_seed(seed)
-    model, data = ClsClassifier(size, *made), parts["train"]
+    model, data = ClsClassifier(size, d_k, *row), parts["train"]
     per_epoch = -(-len(data) // BATCH)
     steps = EPOCHS * per_epoch if steps is None else steps
     found: list[list[float]] = []
@@ -84,12 +84,8 @@ def train(name: str, steps: int | None, folder: Path) -> Path:
     """
     words, parts = training.read("imdb", MAX_LEN, TEXTS)
     runs = list(product(SEEDS, D_K, ROWS))
-
-    def one(made: tuple[int, int, tuple[str, str]]) -> tuple[float, float]:
-        seed, d_k, row = made
-        return run(parts, len(words), (d_k, *row), seed, steps)
-
-    return result(name, folder, about(steps, sweep(name, folder, runs, one)))
+    found = sweep(name, folder, runs, lambda made: run(parts, len(words), made, steps))
+    return result(name, folder, about(steps, found))
 
 
 def about(steps: int | None, found: list[tuple[float, float]]) -> dict[str, Any]:

@@ -14,10 +14,7 @@ from attnlib.tokenizers.bpe import BPE
 def token_stream(texts: Iterable[str], bpe: BPE) -> Tensor:
     """All texts end to end as one row of token ids, an end-of-text token after each: (N,) int64."""
     end = bpe.special_tokens["<|endoftext|>"]
-    ids: list[int] = []
-    for text in texts:
-        ids += bpe.encode(text)
-        ids.append(end)
+    ids = [token for text in texts for token in (*bpe.encode(text), end)]
     return torch.tensor(ids, dtype=torch.int64)
 
 

@@ -21,7 +21,6 @@ DEFAULTS = {
     "exact_adversary": {"epsilon": 0.05},
     "flow": {"destination": 0, "scale": 10**6},
     "gradient_times_input": {"mask": None},
-    "importance": {"mask": None},
     "integrated_gradients": {"baseline": None, "steps": 50, "mask": None},
     "leave_one_out": {"batch_size": 512},
     "permutation_shift": {"count": 100, "seed": 0},

@@ -44,9 +44,10 @@ def test_a_row_in_a_padded_batch_is_as_alone(kind: str | None) -> None:
     model = model_of(kind)
     batch = torch.nn.functional.pad(pad(sources()), (0, 3))
     target = torch.randint(3, 9, (5, 6))
-    together, weights = model.teacher_forcing(batch, target)
+    together, weights = model.teacher_forcing(model.encoder_output(batch), target)
     for i, source in enumerate(sources()):
-        alone, look = model.teacher_forcing(torch.tensor([source]), target[i : i + 1])
+        encoded = model.encoder_output(torch.tensor([source]))
+        alone, look = model.teacher_forcing(encoded, target[i : i + 1])
         torch.testing.assert_close(together[i], alone[0])
         if weights is not None and look is not None:
             torch.testing.assert_close(weights[i, :, : len(source)], look[0])
@@ -98,7 +99,9 @@ def test_padding_elsewhere_is_refused(rows: list[list[int]], message: str) -> No
 @pytest.mark.parametrize("kind", ["additive", "dot"])
 def test_rows_sum_to_one_on_real_tokens_and_padding_weighs_nothing(kind: str) -> None:
     source = pad(sources())
-    _, weights = model_of(kind).teacher_forcing(source, torch.randint(3, 9, (5, 6)))
+    model = model_of(kind)
+    target = torch.randint(3, 9, (5, 6))
+    _, weights = model.teacher_forcing(model.encoder_output(source), target)
     assert weights is not None
     padding = (source == PAD).unsqueeze(1).expand_as(weights)
     assert (weights[padding] == 0).all()

@@ -36,11 +36,11 @@ def test_the_spread_is_that_of_the_scores_of_real_words():
 def test_a_sweep_goes_on_where_it_stopped_and_writes_a_card(tmp_path, monkeypatch):
     made = []
 
-    def run(parts, size, about, seed, steps=None):
+    def run(parts, size, about, steps=None):
         if len(made) == 5:
             made.append(None)
             raise KeyboardInterrupt
-        made.append((*about, seed))
+        made.append(about)
         return 0.5, 1.0
 
     monkeypatch.setattr(recipe, "run", run)
@@ -73,5 +73,5 @@ def test_the_best_epoch_is_chosen_by_the_validation_split(monkeypatch):
     parts = {"train": rows, "validation": rows.take(slice(20)), "test": rows.take(slice(20, 60))}
     sizes = {20: iter([0.6, 0.9, 0.7]), 40: iter([0.99, 0.5, 0.98])}
     monkeypatch.setattr(recipe.training, "accuracy", lambda model, part: next(sizes[len(part)]))
-    accuracy, _ = recipe.run(parts, 50, (1, "concat", "d_k"), 0, steps=3)
+    accuracy, _ = recipe.run(parts, 50, (0, 1, ("concat", "d_k")), steps=3)
     assert accuracy == 0.5
