@@ -178,6 +178,20 @@ def test_samples_follow_the_distribution(settings):
     assert chisquare(counts[possible], 4_000 * expected[possible]).pvalue > 1e-3
 
 
+@pytest.mark.parametrize(("u", "end"), [(0.0, 0), (1 - 2**-53, -1)])
+def test_the_ends_of_the_range_draw_a_possible_token(u, end, monkeypatch):
+    """The smallest random number draws the first token that is kept, the largest the last."""
+    model, sums = even(500), []
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: torch.tensor(u, dtype=torch.float64))
+    for token in range(40):
+        with torch.inference_mode():
+            p = next_distribution(model(ids(token)[None])[0, -1], top_k=50)
+        sums.append(p.double().sum().item())
+        drawn = generate(model, ids(token), 1, top_k=50)[-1]
+        assert drawn == p.nonzero()[end]
+    assert min(sums) < 1 < max(sums)  # float32 does not sum to exactly 1
+
+
 @pytest.mark.claim(19)
 def test_tokens_of_one_text_follow_the_distribution():
     """The same, along one long text: what comes after each 3 in it."""

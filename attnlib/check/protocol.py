@@ -33,6 +33,7 @@ DTYPES = {
         torch.float64,
     )
 }
+USUAL = ("float32", "int64", "bool")  # dtypes that torch.tensor finds by itself
 RETURNABLE = "None, bool, int, float, str, a tensor, an array, or a list, tuple or dict of these"
 
 
@@ -157,14 +158,19 @@ def brief(value: Any) -> str:
     """A value for a message: itself if it is small, else its kind and shape.
 
     >>> brief(torch.tensor([0.25, 1.0])), brief(torch.zeros(2, 3, 4)), brief("a" * 99)[:9]
-    ('tensor([0.25, 1])', 'float32 (2, 3, 4)', "'aaaaaaaa")
+    ('tensor([0.25, 1.0])', 'float32 (2, 3, 4)', "'aaaaaaaa")
+    >>> brief(torch.ones(2).double())  # a copy of it is of the same dtype
+    'tensor([1.0, 1.0], dtype=torch.float64)'
     """
     if isinstance(value, Tensor | np.ndarray):
         if value.ndim < 2 and math.prod(value.shape) <= 6:
-            return f"tensor({brief(value.tolist())})"
+            dtype = dtype_name(value)
+            told = "" if dtype in USUAL else f", dtype=torch.{dtype}"
+            return f"tensor({brief(value.tolist())}{told})"
         return f"{dtype_name(value)} {tuple(value.shape)}"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        text = f"{value:.6g}"
+        return f"{text}.0" if text.lstrip("-").isdigit() else text
     if isinstance(value, list | tuple):
         inside = ", ".join(map(brief, value[:8])) + (", …" if len(value) > 8 else "")
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"

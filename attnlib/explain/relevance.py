@@ -50,7 +50,7 @@ def z_rule(x: Tensor, W: Tensor, relevance: Tensor, bias: Tensor | None = None) 
 def halves_rule(x: Tensor, W: Tensor, relevance: Tensor, bias: Tensor | None = None) -> Tensor:
     """One half of R_j to the positive parts of the sum z_j, one half to the negative ones.
 
-    The αβ-rule with α = β = ½ of Voita et al. (2019): shares are never negative. Where a sum has
+    The αβ-rule of Bach et al. (2015) with α = β = ½: shares are never negative. Where a sum has
     only positive or only negative parts, they get all. Arguments as in `z_rule`.
     """
     plus, minus, up, down = x.clamp(min=0), x.clamp(max=0), W.clamp(min=0), W.clamp(max=0)

@@ -92,6 +92,16 @@ def _divided(M: Tensor, mask: Tensor) -> Tensor:
     return _summed(units=lambda M, mask: M / lengths * mask[..., None])(M, mask)
 
 
+def _first(M: Tensor, mask: Tensor) -> Tensor:
+    """The first n rows in place of the n real ones."""
+    return _summed()(M, torch.arange(mask.shape[-1]) < mask.sum(-1, keepdim=True))
+
+
+def _cosines_squared(M: Tensor, mask: Tensor) -> Tensor:
+    units, n = _unit(M) * mask[..., None], mask.sum(-1)
+    return ((units @ units.mT).square().sum((-2, -1)) - n) / (n * (n - 1))
+
+
 def _texts(
     generator: Generator, lead: tuple[int, ...], n: int, d: int, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -161,6 +171,23 @@ COSINE = Task(
         "columns are brought to length 1, and it is the rows that have to be.": _summed(
             units=lambda M, mask: _unit(M * mask[..., None], -2)
         ),
+        "normalize without dim works along axis 1, which is the right one only if there are no "
+        "leading axes: dim=-1.": _summed(units=lambda M, mask: _unit(M, 1) * mask[..., None]),
+        "you divide each row by its squared length: by its length.": _summed(
+            units=lambda M, mask: M / M.square().sum(-1, keepdim=True) * mask[..., None]
+        ),
+        "you take the squares of the cosines: the cosines themselves are asked for.": (
+            _cosines_squared
+        ),
+        "you add up squares: first comes the sum over the rows, and then its squared length.": (
+            _summed(final=lambda s, n: 0 * s)
+        ),
+        "the length of the sum is not squared in your answer.": _summed(
+            final=lambda s, n: (s.sqrt() - n) / (n * (n - 1))
+        ),
+        "you take the first n rows: padding may stand anywhere, so choose the rows by the mask.": (
+            _first
+        ),
         "rows of padding are in your sum: only real rows make pairs.": _summed(
             units=lambda M, _: _unit(M), count=lambda mask: torch.tensor(mask.shape[-1])
         ),
@@ -206,6 +233,20 @@ def _outer(A: Tensor) -> Tensor:
 def _inner(A: Tensor, mask: Tensor) -> Tensor:
     """The entropies in nats (N, T), 0 in rows of padding."""
     return _outer(A).masked_fill(~mask, 0)
+
+
+def _front(columns: bool) -> Callable[[Tensor, Tensor], Tensor]:
+    """The first n rows (and columns) in place of the real ones."""
+
+    def entropy(A: Tensor, mask: Tensor) -> Tensor:
+        answer = []
+        for text, n in zip(A, mask.sum(-1).tolist(), strict=True):
+            rows = text[:n, :n] if columns else text[:n]
+            sums = torch.special.entr(rows).sum(-1).mean() / math.log(max(n, 2))
+            answer.append(sums if n > 1 else sums * 0)
+        return torch.stack(answer)
+
+    return entropy
 
 
 def _most(mask: Tensor) -> Tensor:
@@ -266,7 +307,7 @@ ENTROPY = Task(
             torch.tensor([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]]]),
             torch.tensor([[True, True, False]]),
         ),
-        _shown_map(1, torch.tensor([[True] * 4, [True, True, True, False]]), "uniform"),
+        _shown_map(1, torch.tensor([[True] * 4, [False, True, True, True]]), "uniform"),
         _shown_map(2, torch.tensor([[False, True, True, True, False], [True] * 5]), "nan"),
         _shown_map(3, torch.tensor([[True] * 3, [True, False, False], [True] * 3]), "zeros"),
         (torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]).double(), torch.ones(1, 2) > 0),
@@ -310,6 +351,10 @@ ENTROPY = Task(
         "a text of one real token gives 0/0: its share is 0.": lambda A, mask: (
             _inner(A, mask).sum(-1) / mask.sum(-1) / mask.sum(-1).log()
         ),
+        "you take the first n rows and columns: padding may stand in front, so choose by the mask "
+        "(A[i][mask[i]] has the real rows of text i).": _front(columns=True),
+        "you take the first n rows: padding may stand in front, so choose by the mask "
+        "(A[i][mask[i]] has the real rows of text i).": _front(columns=False),
         "rows of padding may hold NaN, and NaN times 0 is NaN: masked_fill or where puts something "
         "else there.": lambda A, mask: (
             (-torch.xlogy(A, A).sum(-1) * mask).sum(-1) / mask.sum(-1) / _most(mask)
@@ -351,6 +396,17 @@ def _lengths(
     return keys
 
 
+def _scaled(shortest: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Divided by one of them instead of shifted."""
+
+    def keys(weights: Tensor, q: Tensor) -> Tensor:
+        logs = weights.log()
+        answer: Tensor = (logs / shortest(logs))[:, None] * q / q.norm()
+        return answer
+
+    return keys
+
+
 def _right_lengths(gains: Tensor, q: Tensor, root: float) -> Tensor:
     lengths: Tensor = 1 + gains * root / q.norm()
     return lengths
@@ -380,7 +436,7 @@ ALIGNED = Task(
     name="aligned_keys",
     reference=_aligned,
     visible=(
-        (torch.tensor([0.25, 0.5, 0.25]), torch.tensor([2.0, 0.0, 0.0, 0.0])),
+        (torch.tensor([0.25, 0.5, 0.25]), torch.tensor([4.0, 0.0, 0.0, 0.0])),
         _shown_keys(2, 5, 3),
         _shown_keys(1, 3, 3),
         (torch.tensor([0.001, 0.009, 0.99]).double(), torch.tensor([-3.0]).double()),
@@ -408,6 +464,17 @@ ALIGNED = Task(
         "you divide by |q| twice: the lengths have it once if the direction is q/|q|.": _lengths(
             lambda gains, q, root: 1 + gains * root / q.norm() ** 2
         ),
+        "√d and |q| are missing, or cancel because you divide by the shortest length: a score is "
+        "key length · |q| / √d.": _lengths(lambda gains, q, root: 1 + gains),
+        "your shortest key has the length √d/|q|: the 1 is added after the factor.": _lengths(
+            lambda gains, q, root: (1 + gains) * root / q.norm()
+        ),
+        "you divide by one length until it is 1: a factor changes the weights, and only what is "
+        "added to all lengths does not.": _scaled(lambda logs: logs.min()),
+        "you divide all lengths by the shortest: a factor changes the weights, and only what is "
+        "added to all lengths does not.": _scaled(lambda logs: logs.max()),
+        "your lengths are below 0, and divided by the shortest: a factor changes the weights, and "
+        "only what is added to all lengths does not.": _scaled(lambda logs: logs.abs().min()),
         "your keys are multiples of q and not of q/|q|: their lengths are |q| times too large.": (
             _lengths(_right_lengths, lambda q: q)
         ),
@@ -482,6 +549,15 @@ def _rounds(y: Tensor, V: Tensor, rounds: int, low: float = 0.0, rate: float = 1
     return a
 
 
+def _growing(y: Tensor, V: Tensor) -> Tensor:
+    """The maximum around the step alone."""
+    a = torch.zeros(len(V), dtype=y.dtype)
+    for _ in range(300):
+        for j, v in enumerate(V):
+            a[j] += max(0.0, float((y - a @ V) @ v / (v @ v)))
+    return a
+
+
 def _forgetful(y: Tensor, V: Tensor) -> Tensor:
     a = torch.zeros(len(V), dtype=y.dtype)
     for _ in range(300):
@@ -528,6 +604,9 @@ def _cone_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Ten
     y, V = _cone_case(generator, 4, 5, "mixed")
     cases += [(y.double(), V.double()), (100 * y, V), (y, V * torch.tensor([[9.0], [1], [1], [1]]))]
     cases.append((y, torch.cat([V[:2], V[:2]])))  # the same value more than once
+    turn = torch.linalg.qr(torch.randn(3, 3, generator=generator))[0]
+    y, V = torch.tensor([0.0, 1.0, 0.0]), torch.tensor([[1.0, 0.0, 0.0], [-3.0, 1.0, 0.0]])
+    cases.append((y @ turn, V @ turn))  # each round leaves nine tenths
     return [*cases, _cone_case(generator, 3, 6, "mixed")]
 
 
@@ -548,7 +627,7 @@ OUTSIDE = Task(
             torch.tensor([-2.0, -1.0, -1.0]).double(),
             torch.tensor([[1.0, 0.5, 1.0], [2.0, 1.0, 0.0]]).double(),
         ),
-        (torch.tensor([1.0, 2.0, 3.0, 4.0, -5.0]), torch.tensor([[1.0, 1.0, 1.0, 0.0, 1.0]])),
+        (torch.tensor([0.0, 1.0]), torch.tensor([[1.0, 0.0], [-3.0, 1.0]])),  # many rounds
         (
             torch.tensor([2.0, -1.0, 3.0]),
             torch.tensor([[1.0, 0.0, 0.5], [0.2, 1.0, 1.0], [1.0, 0.0, 0.5], [-1.0, -1.0, 2.0]]),
@@ -567,6 +646,11 @@ OUTSIDE = Task(
         "you stop after a few rounds: go on until nothing changes.": (
             lambda y, V: _share(_rounds(y, V, 3), y, V)
         ),
+        "you stop after ten rounds or so: go on until nothing changes.": (
+            lambda y, V: _share(_rounds(y, V, 10), y, V)
+        ),
+        "the maximum is around your step alone, so a coefficient can only grow: it belongs around "
+        "a_j + step.": lambda y, V: _share(_growing(y, V), y, V),
         "you compute all coefficients from the same remainder: after each step it is another.": (
             lambda y, V: _share(_all_at_once(y, V), y, V)
         ),
@@ -650,6 +734,15 @@ def _nan_rows(A: Tensor, V: Tensor, mask: Tensor) -> Tensor:
     return _mean((own - even).norm(dim=-1) / own.norm(dim=-1), mask.to(V.dtype))
 
 
+def _first_rows(A: Tensor, V: Tensor, mask: Tensor) -> Tensor:
+    """The first n tokens in place of the n real ones."""
+    answer = []
+    for weights, values, n in zip(A, V, mask.sum(-1).tolist(), strict=True):
+        own = weights[:n, :n] @ values[:n]
+        answer.append(((own - values[:n].mean(0)).norm(dim=-1) / own.norm(dim=-1)).mean())
+    return torch.stack(answer)
+
+
 Weighed = tuple[Tensor, Tensor, Tensor]
 
 
@@ -713,6 +806,9 @@ SHIFT = Task(
         ),
         "a row of padding may be zeros, so you divide by 0 there: NaN or ∞ times 0 is NaN, and "
         "masked_fill or where puts something else.": _nan_rows,
+        "you take the first n tokens: padding may stand in front, so choose by the mask.": (
+            _first_rows
+        ),
         "you divide by the length of the uniform output: by that of the head's own.": _moved(
             lambda own, norms, even, w: _mean((own - even).norm(dim=-1) / even.norm(dim=-1), w)
         ),

@@ -17,7 +17,7 @@ from attnlib.recipes import geometry as recipe
 
 CHAPTER = definitions(
     "13_geometry",
-    *("outside", "cosines", "untrained", "with_spread", "last_sim", "runs", "seeds_of"),
+    *("outside", "within", "cosines", "untrained", "with_spread", "last_sim", "runs", "seeds_of"),
 )
 TEXTS = reviews("rotten_tomatoes").test.texts
 STACKS = [("rotten_tomatoes", n) for n in (1, 2, 3, 5)] + [("imdb", n) for n in (1, 3, 5)]
@@ -49,6 +49,28 @@ def test_outputs_lie_in_the_cone_of_the_values(deep, layer):
         assert min(CHAPTER.outside(y, values) for y in drawn(5, values.shape[1])) > 0.5
         # with one weight below 0 the sum may leave the cone: the first value is no longer reached
         assert CHAPTER.outside(outputs[0] - 2 * values[0], values) > 0.05
+
+
+@pytest.mark.claim(76)
+def test_the_cone_is_a_small_and_shrinking_part_of_the_span(deep):
+    """The sharper null: directions in the span of the values, where the outputs lie, too."""
+    shares = []
+    for text in TEXTS[20:26]:
+        trace = deep.trace(text, keep=("values",))
+        for values, weights in zip(trace.values[:, 0], trace.attention[:, 0], strict=True):
+            drawn_inside = CHAPTER.within(values, 40)
+            rebuilt = drawn_inside @ torch.linalg.pinv(values) @ values
+            assert torch.allclose(rebuilt, drawn_inside, atol=1e-3)
+            outputs = weights @ values
+            shares.append([CHAPTER.outside(y, values) for y in drawn_inside])
+            assert min(CHAPTER.outside(-y, values) for y in outputs) > 0.8
+    found = torch.tensor(shares).view(6, 5, 40).mean((0, 2))
+    assert (found.diff() > 0).all()
+    assert 0.55 < found[0] < 0.8  # values at right angles: √½
+    assert found[4] > 0.95
+    at_right_angles = torch.eye(20, 128)
+    flat = [CHAPTER.outside(y, at_right_angles) for y in CHAPTER.within(at_right_angles, 200)]
+    assert sum(flat) / 200 == pytest.approx(0.5**0.5, abs=0.02)
 
 
 @pytest.mark.claim(77)
@@ -194,6 +216,18 @@ def test_a_penalty_on_all_rows_is_paid_by_rows_that_nobody_reads(source, penalty
     # the control: if the row that is read must pay, accuracy falls
     assert change("read", source, penalty, "read").max() < -0.9
     assert change("accuracy", source, penalty, "read").max() < -0.15
+
+
+@pytest.mark.claim(82)
+def test_sparse_rows_rest_on_one_token_which_differs_between_seeds():
+    A = CHAPTER.seeds_of("map", penalty=3.0)
+    places = A[:, 1:].argmax(-1)  # of the words; the row of [CLS] is the first
+    common = places.mode(-1).values
+    assert ((places == common[:, None]).sum(-1) > 12).all()
+    assert len(common.unique()) == 3
+    assert A[:, 0].amax(-1).max() < 0.5
+    without = CHAPTER.seeds_of("map")[:, 1:]
+    assert without.amax(-1).mean() < 0.1  # the control: without a penalty no row rests anywhere
 
 
 @pytest.mark.claim(82)

@@ -22,6 +22,7 @@ from attnlib.check.protocol import (
     Case,
     Raised,
     ask,
+    brief,
     describe,
     from_json,
     read_answers,
@@ -232,7 +233,7 @@ def test_what_is_right(expected: Any, answer: Any) -> None:
         ([[1, [2]]], [[1, [3]]], "answer[0][1][0] is 3, expected 2"),
         ({"a": 1}, {"b": 1}, "the answer has the keys ['b'], expected ['a']"),
         ({"a": 1}, {"a": 2}, "answer['a'] is 2, expected 1"),
-        (math.nan, 1.0, "the answer is 1, expected nan"),
+        (math.nan, 1.0, "the answer is 1.0, expected nan"),
     ],
 )
 def test_what_is_wrong_is_told(expected: Any, answer: Any, told: str) -> None:
@@ -267,7 +268,7 @@ def test_a_mistake_that_is_right_in_this_case_is_not_named() -> None:
     assert compare(1.0, 1.0, (), (), {"You add.": 1.0}, 1e-4) is None
     # the mistake is as good as right here, and the answer is as good as the mistake
     told = compare(1.0, 1.0003, (), (), {"You add.": 1.00015}, 1e-4)
-    assert told == "the answer is 1.0003, expected 1"
+    assert told == "the answer is 1.0003, expected 1.0"
 
 
 def test_a_changed_argument_is_told_though_the_answer_is_right() -> None:
@@ -567,6 +568,30 @@ def own(source: str) -> Callable[..., Any]:
     return found
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.tensor([1.0, -2.0, 0.25]),
+        torch.tensor([1.0, 1e6]).double(),
+        torch.tensor([1, 2]),
+        torch.tensor([True, False]),
+        torch.tensor(3.0),
+        2.0,
+        [1.0, 3],
+    ],
+)
+def test_a_shown_argument_can_be_copied(value: Any) -> None:
+    copy = eval(brief(value), {"tensor": torch.tensor, "torch": torch})
+    assert to_json(copy) == to_json(value)
+
+
+def test_a_rounding_error_is_shown_as_zero() -> None:
+    for small in (1.28e-16, -1.9e-8):
+        told = difference(torch.tensor(small), torch.tensor(0.5), 1e-4)
+        assert str(told).endswith("got 0.5, expected 0")
+    assert "got 1e-06" in str(difference(torch.ones(1), torch.tensor([1e-6]), 1e-4))
+
+
 def test_a_right_answer_is_told_so(beside: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check("double", own("def double(x):\n    return 2 * x"))
     assert capsys.readouterr().out == (
@@ -577,7 +602,7 @@ def test_a_right_answer_is_told_so(beside: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("def double(x):\n    return x**2", "double: You square (double(tensor([1, 3])))"),
+        ("def double(x):\n    return x**2", "double: You square (double(tensor([1.0, 3.0])))"),
         ("def double(x):\n    return x[0]", "has the shape (), expected (2,)"),
         ("def double(x):\n    raise NotImplementedError()", "not written yet"),
         ("def double(x, y):\n    return x", "TypeError: double() missing 1 required"),

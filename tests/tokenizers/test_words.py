@@ -23,6 +23,7 @@ def test_a_vocabulary_is_ordered_by_count_then_alphabet():
     vocabulary = Vocabulary.most_frequent(["b a c", "b a", "b d d"], min_count=1)
     assert vocabulary.words[3:] == ("b", "a", "d", "c")
     assert Vocabulary.most_frequent(["b a c", "b a"], min_count=2).words[3:] == ("a", "b")
+    assert Vocabulary.most_frequent(["b a c", "b a"]).words[3:] == ("a", "b")  # twice, if not said
     assert len(Vocabulary.most_frequent(["b a c"], min_count=1, max_size=5)) == 5
     assert vocabulary.words[CLS] == "[CLS]"
 

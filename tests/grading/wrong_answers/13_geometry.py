@@ -145,6 +145,56 @@ def mean_cosine(M, mask):
             ),
             "in place",
         ),
+        (changed(COSINE, ", dim=-1", ""), "normalize without dim"),
+        (
+            changed(
+                COSINE, "M, dim=-1", "M * mask[..., None]", "(units * mask[..., None])", "units"
+            ),
+            "differ",
+        ),
+        (
+            changed(
+                COSINE,
+                "torch.nn.functional.normalize(M, dim=-1)",
+                "M / (M**2).sum(-1, keepdim=True)",
+            ),
+            "by its squared length",
+        ),
+        (
+            changed(
+                COSINE,
+                "torch.nn.functional.normalize(M, dim=-1)",
+                "M / (M**2).sum(-1, keepdim=True).clamp(min=1e-9)",
+            ),
+            "differ",
+        ),
+        (
+            """
+def mean_cosine(M, mask):
+    units = torch.nn.functional.normalize(M, dim=-1) * mask[..., None]
+    n = mask.sum(-1)
+    return (((units @ units.mT) ** 2).sum((-2, -1)) - n) / (n * (n - 1))
+""",
+            "the squares of the cosines",
+        ),
+        (
+            changed(COSINE, ").sum(-2)", ")", "square().sum(-1)", "square().sum((-2, -1))"),
+            "you add up squares",
+        ),
+        (changed(COSINE, "total.square().sum(-1)", "total.norm(dim=-1)"), "is not squared"),
+        (changed(COSINE, "total.square().sum(-1)", "total.sum(-1)"), "differ"),
+        (
+            """
+def mean_cosine(M, mask):
+    rows, masks = M.reshape(-1, *M.shape[-2:]), mask.reshape(-1, mask.shape[-1])
+    answer = []
+    for x, n in zip(rows, masks.sum(-1)):
+        units = torch.nn.functional.normalize(x[:n], dim=-1)
+        answer.append((units.sum(0).square().sum() - n) / (n * (n - 1)))
+    return torch.stack(answer).reshape(M.shape[:-2])
+""",
+            "you take the first n rows",
+        ),
     ],
     "row_entropy": [
         (changed(ENTROPY, "n.clamp(min=2).log()", "math.log(A.shape[-1])"), "you divide by ln t"),
@@ -228,6 +278,42 @@ def row_entropy(A, mask):
 """,
             "differ",
         ),
+        (
+            """
+def row_entropy(A, mask):
+    answer = []
+    for a, n in zip(A, mask.sum(-1)):
+        x = a[:n, :n]
+        h = -torch.xlogy(x, x).sum(-1).mean()
+        answer.append(h / n.log() if n > 1 else h * 0)
+    return torch.stack(answer)
+""",
+            "you take the first n rows and columns: padding may stand in front",
+        ),
+        (
+            """
+def row_entropy(A, mask):
+    answer = []
+    for a, n in zip(A, mask.sum(-1)):
+        x = a[:n]
+        h = -torch.xlogy(x, x).sum(-1).mean()
+        answer.append(h / n.log() if n > 1 else h * 0)
+    return torch.stack(answer)
+""",
+            "you take the first n rows: padding may stand in front",
+        ),
+        (
+            """
+def row_entropy(A, mask):
+    answer = []
+    for a, n in zip(A, mask.sum(-1)):
+        x = a[:n, :n]
+        h = -torch.where(x > 0, x * x.clamp(min=1e-30).log(), 0).sum(-1).mean()
+        answer.append(h / n.log() if n > 1 else h * 0)
+    return torch.stack(answer)
+""",
+            "differ",
+        ),
     ],
     "aligned_keys": [
         (changed(ALIGNED, " * len(q) ** 0.5", ""), "√d is missing"),
@@ -290,6 +376,42 @@ def aligned_keys(weights, q):
     return keys + q / q.norm() * 100
 """,
             "differ",
+        ),
+        (changed(ALIGNED, " * len(q) ** 0.5 / q.norm()", ""), "√d and |q| are missing"),
+        (
+            changed(
+                ALIGNED,
+                "1 + gains",
+                "(1 + gains)",
+                "\n    K",
+                "\n    lengths /= lengths.min()\n    K",
+            ),
+            "because you divide by the shortest",
+        ),
+        (changed(ALIGNED, "1 + gains", "(1 + gains)"), "the 1 is added after the factor"),
+        (
+            """
+def aligned_keys(weights, q):
+    lengths = weights.log() * len(q) ** 0.5 / q.norm()
+    return (lengths / lengths.min())[:, None] * q / q.norm()
+""",
+            "you divide by one length",
+        ),
+        (
+            """
+def aligned_keys(weights, q):
+    lengths = weights.log() * len(q) ** 0.5 / q.norm()
+    return (lengths / lengths.max())[:, None] * q / q.norm()
+""",
+            "you divide all lengths by the shortest",
+        ),
+        (
+            """
+def aligned_keys(weights, q):
+    lengths = weights.log() * len(q) ** 0.5 / q.norm()
+    return (lengths / lengths.abs().min())[:, None] * q / q.norm()
+""",
+            "your lengths are below 0, and divided",
         ),
     ],
     "outside_cone": [
@@ -384,6 +506,26 @@ def outside_cone(y, V):
 """,
             "after one round",
         ),
+        (
+            changed(OUTSIDE, "(a[j] + r @ v / (v @ v))", "a[j] + (r @ v / (v @ v))"),
+            "the maximum is around your step alone",
+        ),
+        (
+            """
+def outside_cone(y, V):
+    a = torch.zeros(len(V), dtype=y.dtype)
+    for _ in range(300):
+        for j in range(len(V)):
+            r = y - a @ V
+            a[j] += max(0, r @ V[j] / (V[j] @ V[j]))
+    return (y - a @ V).norm() / y.norm()
+""",
+            "the maximum is around your step alone",
+        ),
+        (changed(OUTSIDE, "range(300)", "range(2)"), "differ"),
+        (changed(OUTSIDE, "range(300)", "range(10)"), "after ten rounds"),
+        (changed(OUTSIDE, "range(300)", "range(30)"), "differ"),
+        (changed(OUTSIDE, "range(300)", "range(len(V))"), "differ"),
     ],
     "uniform_shift": [
         (
@@ -476,6 +618,28 @@ def uniform_shift(A, V, mask):
             "differ",
         ),
         (changed(SHIFT, "(dim=-1) / own", "(p=1, dim=-1) / own"), "differ"),
+        (
+            """
+def uniform_shift(A, V, mask):
+    answer = []
+    for a, v, n in zip(A, V, mask.sum(-1)):
+        own = a[:n, :n] @ v[:n]
+        answer.append(((own - v[:n].mean(0)).norm(dim=-1) / own.norm(dim=-1)).mean())
+    return torch.stack(answer)
+""",
+            "you take the first n tokens",
+        ),
+        (
+            """
+def uniform_shift(A, V, mask):
+    answer = []
+    for a, v, real in zip(A, V, mask):
+        own = a[real][:, real] @ v[real]
+        answer.append(((own - v[real].mean(0)).norm(dim=-1) / own.norm(dim=-1)).mean())
+    return answer
+""",
+            "is a list of 1, expected a float32 tensor of shape (1,): torch.stack",
+        ),
     ],
 }
 
