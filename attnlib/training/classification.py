@@ -171,13 +171,17 @@ def fit_classifier(
         model: `AttentionClassifier` or `TransformerClassifier`.
         data: the training split.
         epochs: times through it.
-        extra: more tensors with a row for each example, for the batches of the loss, such as the
-            weights (N, T) of a classifier without attention of its own.
+        extra: more tensors with a row for each example, for the batches of the loss.
         loss: what to minimise, of the model and a batch (ids, labels, *extra).
         batch_size: texts in a batch.
         seed: of the order of the texts, and of dropout.
         settings: of `fit`: lr, weight_decay (1e-2 unless given), seconds, progress.
+
+    Raises:
+        ValueError: if the model has no attention of its own and none is given.
     """
+    if isinstance(model, AttentionClassifier) and model.attention_kind == "given" and not extra:
+        raise ValueError("this classifier has no attention of its own: extra=(weights (N, T),)")
     steps = max(1, round(epochs * len(data) / batch_size))
     batch = shuffled((data.ids, data.labels, *extra), batch_size, seed)
     settings = {"warmup": min(50, steps // 10), "weight_decay": 1e-2} | settings
