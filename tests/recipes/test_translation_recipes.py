@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attnlib.data import spell
-from attnlib.models.seq2seq import greedy
+from attnlib.models.gates import Gated, p_open
+from attnlib.models.seq2seq import greedy, translation_loss
 from attnlib.pretrained import checkpoints
 from attnlib.recipes import pruning, translation
 from attnlib.recipes.__main__ import main
@@ -88,6 +89,15 @@ def test_one_pass_tells_what_greedy_translation_would_write(small):
     target[0, 2] = target[0, 2] % 10 + 5  # another word
     share = pruning.quality(model, (source, target))[1]
     assert share == pytest.approx(1 - 1 / len(source), abs=1e-4)
+
+
+def test_the_loss_with_gates_weighs_how_many_are_open(small):
+    _, (source, target) = translation.training()
+    model, batch = Gated(translation.build("rotary", 0)), (source[:4], target[:4])
+    plain, half, whole = (pruning.penalised_loss(s, model.eval(), batch) for s in (0.0, 0.5, 1.0))
+    torch.testing.assert_close(plain, translation_loss(model, batch))
+    torch.testing.assert_close(half - plain, p_open(model.log_a).sum() / 2)
+    torch.testing.assert_close(whole - half, half - plain)
 
 
 def test_one_by_one_begins_with_the_head_that_is_missed_least(small):
