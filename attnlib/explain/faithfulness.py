@@ -146,5 +146,5 @@ def select(ids: Tensor, mask: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def random_scores(mask: Tensor, seed: int = 0) -> Tensor:
-    """Scores (N, T) that know nothing: the baseline of every order."""
+    """Scores (N, T) that know nothing, beside which every order of words is judged."""
     return torch.rand(mask.shape, generator=torch.Generator().manual_seed(seed)) * mask

@@ -100,9 +100,9 @@ def train_tokenizer(name: str, steps: int | None, folder: Path) -> None:
 
 def train(name: str, steps: int | None, folder: Path) -> None:
     """A language model of the table; the run can be interrupted and started again."""
-    recipe, bpe, train = (LANGUAGE_MODELS | POSITIONS)[name], tokenizer(), reviews("imdb").train
+    recipe, texts = (LANGUAGE_MODELS | POSITIONS)[name], reviews("imdb").train.texts
     config, length = {"vocab_size": VOCABULARY, **recipe.config}, recipe.length
-    batch = windows(token_stream(train.texts, bpe), length, BATCH * LENGTH // length, SEED)
+    batch = windows(token_stream(texts, tokenizer()), length, BATCH * LENGTH // length, SEED)
     torch.manual_seed(SEED)
     model: nn.Module = KINDS[recipe.kind](**config)
     scale = recipe.embedding_scale
