@@ -12,7 +12,6 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -33,13 +32,12 @@ def seconds(chapter: Path, kernels: int, every_core: bool) -> list[float]:
     """The wall time of each of some kernels that run a chapter together."""
     env = {name: value for name, value in os.environ.items() if name not in THREADS}
     env |= {"TQDM_DISABLE": "1"} | ({"OMP_NUM_THREADS": str(os.cpu_count())} if every_core else {})
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", RUN, str(chapter), folder]
-        processes = [
-            subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
-            for _ in range(kernels)
-        ]
-        told = [process.communicate()[0] for process in processes]
+    command = [sys.executable, "-c", RUN, str(chapter), str(chapter.parent)]
+    processes = [
+        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+        for _ in range(kernels)
+    ]
+    told = [process.communicate()[0] for process in processes]
     failed = sum(process.returncode != 0 for process in processes)
     if failed:
         raise SystemExit(f"{failed} of {kernels} kernels did not come to the end of {chapter.stem}")

@@ -99,9 +99,10 @@ def accounts(campus: Campus) -> Iterator[None]:
 
 def lay_out(campus: Campus) -> None:
     """The steps of docs/teaching.md: the students' copy, the exchange, the lecturer's course."""
-    with zipfile.ZipFile(student_copy(campus.place / "dist")) as archive:
-        archive.extractall(campus.place)
     course = campus.place / "course"
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        archive = stack.enter_context(zipfile.ZipFile(student_copy(Path(folder))))
+        archive.extractall(campus.place)
     (campus.place / "attention-course").rename(course)
     (course / "docs/hub/start").chmod(0o755)  # zipfile forgets what unzip keeps
     (course / ".venv").symlink_to(found("."))

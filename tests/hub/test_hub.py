@@ -145,7 +145,8 @@ def burgled(school: Campus, desks: dict[str, Desk], worked: Any) -> dict[str, An
     he has written himself.
     """
     script = Path(__file__).with_name("burglar.py").read_text(encoding="utf-8")
-    (school.place / "burglar.py").write_text(script)
+    tools = school.place / "course/burglar.py"
+    tools.write_text(script)
     inbound = school.place / "exchange/attention/inbound"
     ada, bob = school.students
     code = f"""\
@@ -156,15 +157,13 @@ forged.mkdir()
 os.symlink({str(school.home(school.lecturer) / "attention/solutions" / NAME)!r}, forged.with_name(
     "{bob}+{NAME}+2099-01-01 00:00:00.0 UTC+link"))
 sys.argv = ["", {str(school.place)!r}, {SEED!r}]
-runpy.run_path({str(school.place / "burglar.py")!r}, run_name="__main__")"""
+runpy.run_path({str(tools)!r}, run_name="__main__")"""
     # as it is while Lou grades: the seed stands in the environment of a process of Lou's
-    python = [str(found("bin/python")), "burglar.py", str(school.place), SEED]
-    waiting = [python[0], "-c", "input()"]
-    with school.started(school.lecturer, *waiting, ATTNLIB_SEED=SEED) as process:
-        seen = {"bob": json.loads(desks["bob"].run_first_cells([code]))}
-        (school.home(school.lecturer) / "attention/burglar.py").write_text(script)
-        seen["lou"] = json.loads(school.run(school.lecturer, *python))
-        seen["process"] = process.pid
+    python = str(found("bin/python"))
+    with school.started(school.lecturer, python, "-c", "input()", ATTNLIB_SEED=SEED) as process:
+        seen = {"process": process.pid, "bob": json.loads(desks["bob"].run_first_cells([code]))}
+        command = [python, str(tools), str(school.place), SEED]
+        seen["lou"] = json.loads(school.run(school.lecturer, *command))
     desks["bob"].submit()
     return seen
 
@@ -186,39 +185,60 @@ def test_the_check_answers_in_the_notebook(worked: dict[str, str]) -> None:
     assert "√d_k" in worked["bob"] or "root" in worked["bob"], worked["bob"]
 
 
-def test_a_student_reads_nothing_of_anybody_else(burgled: dict[str, Any]) -> None:
+def test_a_student_reads_nothing_of_anybody_else(school: Campus, burgled: dict[str, Any]) -> None:
     bob, lou = burgled["bob"], burgled["lou"]
-    assert {str(Path(path).parent) for path in bob["readable"]} == {
-        f"exchange/attention/outbound/{NAME}"
-    }
-    assert bob["writable"] == ["exchange/attention/inbound"]
+    everybodys = [
+        f"exchange/attention/outbound/{NAME}/{f}" for f in (f"{NAME}.ipynb", "checks.json")
+    ]
+    assert bob["readable"] == everybodys
+    assert bob["writable"] == ["exchange/attention/inbound"]  # but not to be listed
     assert bob["processes"] == []
-    # the control: it would have been found
+    teaching = school.home(school.lecturer) / "attention"
+    assert (teaching / "solutions" / NAME / f"{NAME}.ipynb").exists()
+    assert (teaching / "grading/gradebook.db").exists()
+    assert not (school.place / "course/solutions").exists()
+    # the control: somebody who may, finds what there is to find
     assert burgled["process"] in lou["processes"]
-    assert bob["user"] != lou["user"]
+    assert sum(path.startswith("exchange/attention/inbound/") for path in lou["readable"]) >= 4
+    assert len({bob["user"], lou["user"], os.getuid()}) == 3
 
 
 def test_no_other_server_opens(school: Campus, desks: dict[str, Desk], burgled: Any) -> None:
+    page, own = desks["bob"].page, f"{desks['bob'].home}/api/contents"
+    assert page.goto(own).status == 200
     for user in ("lou", "ada"):
-        answer = desks["bob"].page.goto(f"{desks[user].home}/api/contents")
-        assert answer.status in (403, 404)
-    answer = desks["bob"].page.goto(f"{desks['bob'].home}/api/contents")
-    assert answer.status == 200
+        assert page.goto(f"{desks[user].home}/api/contents").status == 403
+    assert page.goto(f"{school.address}/hub/api/users").status == 403
+    assert page.goto(f"{school.address}/hub/admin").status == 403
 
 
 def test_this_course_grades_what_came_through_the_exchange(
-    marks: dict[tuple[str, str], dict[str, str]],
+    school: Campus, marks: dict[tuple[str, str], dict[str, str]]
 ) -> None:
+    """What Bob handed in for Ada is not hers, and the link to the solutions is no answer of his."""
     assert marks["ada", "attend"]["points"] == "3"
     assert marks["bob", "attend"]["points"] == "0"
+    assert "square root" in marks["bob", "attend"]["reason"]
+    assert {row["status"] for row in marks.values()} == {"graded"}
+    collected = school.home(school.lecturer) / "attention/grading/collected.csv"
+    with collected.open(encoding="utf-8") as file:
+        rows = [(row["student"][-3:], row["status"]) for row in csv.DictReader(file)]
+    assert sorted(rows) == [
+        ("", "refused"),
+        ("ada", "collected"),
+        ("bob", "collected"),
+        ("bob", "duplicate"),
+    ]
 
 
 def test_the_feedback_is_read_where_the_exercise_was_written(
     desks: dict[str, Desk], marks: Any
 ) -> None:
     assert "Successfully released feedback" in desks["lou"].formgrader("release-feedback")
-    for user, text in {"ada": "3.0", "bob": "0.0"}.items():
-        items = desks[user].assignments("submitted", "Fetch Feedback")
-        items.get_by_text("view feedback").first.click()
-        desks[user].page.wait_for_timeout(3000)
-        desks[user].page.screenshot(path=f"/tmp/w/view-{user}.png")
+    for user, score in {"ada": "3.0", "bob": "0.0"}.items():
+        items, page = desks[user].assignments("submitted", "Fetch Feedback"), desks[user].page
+        items.get_by_text("view feedback").click()
+        page.locator(".jp-DirListing-item", has_text=NAME).dblclick()
+        told = page.frame_locator("iframe").locator("body").inner_text(timeout=30_000)
+        assert f"Score: {score} / 20.0" in told
+        assert all("mathjax" in address for address in page.asked)  # nbgrader's template does
