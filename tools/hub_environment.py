@@ -56,6 +56,8 @@ def python_for_all() -> Path:
 def make(folder: Path) -> None:
     """Make the environment in place of what was there."""
     python = python_for_all()
+    if not open_to_all(ROOT / "course.py"):
+        raise SystemExit(f"the hub's users may not go to {ROOT}")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(sys.prefix, folder, symlinks=True, copy_function=os.link)
     for path in (folder / "bin").glob("python*"):

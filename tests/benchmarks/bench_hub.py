@@ -18,30 +18,31 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 RUN = """
-import sys, time, nbformat
+import resource, sys, time, nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], as_version=4)
 client = NotebookClient(notebook, timeout=1800, kernel_name="python3", store_widget_state=False)
 began = time.perf_counter()
 client.execute(cwd=sys.argv[2])
-print(time.perf_counter() - began)
+print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 
 
-def seconds(chapter: Path, kernels: int, every_core: bool) -> list[float]:
-    """The wall time of each of some kernels that run a chapter together."""
+def measured(chapter: Path, kernels: int, every_core: bool) -> list[tuple[float, float]]:
+    """Of each of some kernels that run a chapter together: wall seconds, and peak memory in GB."""
     env = {name: value for name, value in os.environ.items() if name not in THREADS}
     env |= {"TQDM_DISABLE": "1"} | ({"OMP_NUM_THREADS": str(os.cpu_count())} if every_core else {})
-    command = [sys.executable, "-c", RUN, str(chapter), str(chapter.parent)]
+    command, pipe = [sys.executable, "-c", RUN, str(chapter), str(chapter.parent)], subprocess.PIPE
     processes = [
-        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True)
         for _ in range(kernels)
     ]
-    told = [process.communicate()[0] for process in processes]
-    failed = sum(process.returncode != 0 for process in processes)
-    if failed:
-        raise SystemExit(f"{failed} of {kernels} kernels did not come to the end of {chapter.stem}")
-    return sorted(map(float, told))
+    told = [process.communicate() for process in processes]
+    for process, (_, why) in zip(processes, told, strict=True):
+        if process.returncode:
+            raise SystemExit(f"a kernel did not come to the end of {chapter.stem}:\n{why[-2000:]}")
+    pairs = (out.split() for out, _ in told)
+    return sorted((float(seconds), int(memory) / 2**20) for seconds, memory in pairs)
 
 
 def main() -> None:
@@ -53,13 +54,14 @@ def main() -> None:
     options = parser.parse_args()
     chapter = ROOT / "chapters" / f"{options.chapter}.ipynb"
     cores, began = len(os.sched_getaffinity(0)), time.strftime("%H:%M")
-    (alone,) = seconds(chapter, 1, options.every_core)
+    ((alone, memory),) = measured(chapter, 1, options.every_core)
     print(f"{options.chapter} on {cores} cores, begun {began}", flush=True)
-    print(f"  one kernel alone       {alone:6.1f} s", flush=True)
-    together = seconds(chapter, options.kernels, options.every_core)
-    for number, one in enumerate(together, start=1):
-        print(f"  kernel {number:2} of {options.kernels:<10} {one:6.1f} s   {one / alone:5.2f}x")
-    share, slowest = options.kernels / cores, together[-1] / alone
+    print(f"  one kernel alone {alone:6.1f} s          {memory:.1f} GB at its peak", flush=True)
+    together = measured(chapter, options.kernels, options.every_core)
+    for number, (one, memory) in enumerate(together, start=1):
+        told = f"{one:6.1f} s   {one / alone:5.2f}x  {memory:.1f} GB"
+        print(f"  kernel {number:2} of {options.kernels:<4} {told}")
+    share, slowest = max(1, options.kernels / cores), together[-1][0] / alone
     print(f"cores shared without loss {share:.2f}x, the slowest kernel {slowest:.2f}x: ", end="")
     print(f"sharing costs {slowest / share:.2f}x")
 

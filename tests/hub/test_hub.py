@@ -67,10 +67,11 @@ class Desk:
         items.get_by_role("button", name=button, exact=True).click()
         return items
 
-    def run_first_cells(self, sources: list[str | None]) -> str:
-        """Put sources into the first code cells of the exercise, run them, and give the output.
+    def run_cells(self, sources: list[str | None], sign: str) -> str:
+        """Run cells of the exercise, and give the first output that has a sign in it.
 
-        None leaves a cell as it is; a text of its own is one for a cell that is skipped.
+        The first source is for the first code cell, the next ones are for whatever cells follow;
+        None leaves a cell as it is.
         """
         self.lab(f"/tree/{NOTEBOOK}")
         self.page.get_by_text("| Idle").wait_for(timeout=60_000)  # or cells are skipped in silence
@@ -82,7 +83,7 @@ class Desk:
                 keyboard.press("Control+a")
                 keyboard.insert_text(source)
             keyboard.press("Shift+Enter")
-        output = self.page.locator(".jp-OutputArea-output").first
+        output = self.page.locator(".jp-OutputArea-output", has_text=sign).first
         output.wait_for(timeout=60_000)
         return str(output.inner_text())
 
@@ -131,7 +132,7 @@ def worked(desks: dict[str, Desk]) -> dict[str, str]:
         desk = desks[name]
         desk.assignments("released", "Fetch")
         desk.page.locator("#fetched_assignments_list .list_item").first.wait_for()
-        told[name] = desk.run_first_cells([None, None, answer, None])
+        told[name] = desk.run_cells([None, None, answer, None], "attend")
         desk.save()
     desks["ada"].submit()
     return told
@@ -161,7 +162,8 @@ runpy.run_path({str(tools)!r}, run_name="__main__")"""
     # as it is while Lou grades: the seed stands in the environment of a process of Lou's
     python = str(found("bin/python"))
     with school.started(school.lecturer, python, "-c", "input()", ATTNLIB_SEED=SEED) as process:
-        seen = {"process": process.pid, "bob": json.loads(desks["bob"].run_first_cells([code]))}
+        seen: dict[str, Any] = {"process": process.pid}
+        seen["bob"] = json.loads(desks["bob"].run_cells([code], '"readable"'))
         command = [python, str(tools), str(school.place), SEED]
         seen["lou"] = json.loads(school.run(school.lecturer, *command))
     desks["bob"].submit()
