@@ -1,13 +1,14 @@
-"""Grades one submission: `grade_one(name, student, how) -> report`.
+"""Grades one submission: `grade_one(name, student, how) -> report`, or step by step.
 
 It takes the submission through nbgrader's autograding, in this process, with the steps of
-`grading.preprocess`; the student's code itself runs in a sandbox. Whatever a submission does, it
-costs that submission only, and ends in a report with a reason: `report.json`, written last and in
-one piece beside the autograded notebook. What has a report of the same submission under the same
-seed is left alone; so nothing is graded twice, and what was interrupted is graded from its
-beginning. A fault of the machine (no room on the disk, no memory, a gradebook that is locked or
-broken, no sandbox) is no fault of a submission: it raises `MachineFault`, leaves no report, and
-stops the run until somebody has mended it.
+`grading.preprocess`; the student's code itself runs in a sandbox, here or elsewhere: `step` returns
+what is to be run, as the bytes of a job, and goes on when it is called with what the job has told.
+Whatever a submission does, it costs that submission only, and ends in a report with a reason:
+`report.json`, written last and in one piece beside the autograded notebook. What has a report of
+the same submission under the same seed is left alone; so nothing is graded twice, and what was
+interrupted is graded from its beginning. A fault of the machine (no room on the disk, no memory, a
+gradebook that is locked or broken, no sandbox) is no fault of a submission: it raises
+`MachineFault`, leaves no report, and stops the run until somebody has mended it.
 
 What it does not do: it decides no marks (that is `grading.judge`), and reads nothing that a
 student handed in but the one notebook.
@@ -27,10 +28,22 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
+from grading import sandbox
 from grading.build import nbgrader_log
 from grading.faults import MACHINES, MachineFault, legible, patiently, sentence, write
 from grading.judge import seed_in_use
-from grading.preprocess import AUTOGRADE, GRADED, MANUAL, SANITIZE, released
+from grading.preprocess import (
+    AUTOGRADE,
+    GRADED,
+    MANUAL,
+    SANITIZE,
+    Answers,
+    Wanted,
+    job,
+    key,
+    read,
+    released,
+)
 from grading.restore import grade_id
 from grading.settings import Places, configuration
 from grading.watch import Limits
@@ -63,7 +76,7 @@ class How:
 
 
 def grade_one(name: str, student: str, how: How) -> Report:
-    """Grade one submission, or find its report.
+    """Grade one submission in this process, or find its report.
 
     Args:
         name: the exercise.
@@ -78,14 +91,36 @@ def grade_one(name: str, student: str, how: How) -> Report:
     Raises:
         MachineFault: the machine cannot grade; nothing is said about this submission.
     """
+    answers: dict[str, bytes] = {}
+    while isinstance(found := step(name, student, how, answers), bytes):
+        try:
+            answers = {key(found): sandbox.execute(found)}
+        except MACHINES as error:
+            raise MachineFault(sentence(error, how.places.home)) from error
+    return found
+
+
+def step(name: str, student: str, how: How, answers: Answers) -> Report | bytes:
+    """Go on with one submission until there is a report, or something is to be run.
+
+    Args:
+        name, student, how: as in `grade_one`.
+        answers: what `sandbox.execute` has returned, by the digest of its job; none at first.
+
+    Returns:
+        the report, or a job for `sandbox.execute`.
+
+    Raises:
+        MachineFault: as in `grade_one`.
+    """
     try:
-        return graded_or_found(name, student, how)
+        return advance(name, student, how, answers)
     except MACHINES as error:
         raise MachineFault(sentence(error, how.places.home)) from error
 
 
-def graded_or_found(name: str, student: str, how: How) -> Report:
-    """What `grade_one` does; a fault of the machine comes as it is."""
+def advance(name: str, student: str, how: How, answers: Answers) -> Report | bytes:
+    """What `step` does; a fault of the machine comes as it is."""
     path = how.places.submitted / student / name / f"{name}.ipynb"
     digest = fingerprint(path)
     there = read_report(report_path(name, student, how.places))
@@ -94,10 +129,15 @@ def graded_or_found(name: str, student: str, how: How) -> Report:
         return there
     if digest is None:
         return give_up(name, student, how, "not submitted", "nothing was handed in")
-    if complaint := unreadable(path):
-        return give_up(name, student, how, "crashed", complaint, digest)
+    if not answers:
+        complaint = unreadable(path)
+        if complaint:
+            return give_up(name, student, how, "crashed", complaint, digest)
+        return job(name, read(path), how.seed, how.limits, how.unsafe)
     try:
-        found = patiently(lambda: convert(name, student, how), how.patience)
+        found = patiently(lambda: convert(name, student, how, answers), how.patience)
+    except Wanted as error:  # the gradebook knows other check cells, or it was handed in anew
+        return error.job
     except NbGraderException as error:
         told = f"not graded, a person has to look at it: {error}"
         return give_up(name, student, how, MANUAL, told, digest)
@@ -210,21 +250,24 @@ class Converter(Autograde):  # type: ignore[misc]
             raise
 
 
-def convert(name: str, student: str, how: How) -> Report:
+def convert(name: str, student: str, how: How, answers: Answers) -> Report:
     """Take one submission through nbgrader, and return what `grading.preprocess` found.
 
     Raises:
+        Wanted: there is no answer to the job that this submission is.
         NbGraderException: this submission cannot be graded; the text says why.
         OSError, MemoryError, SandboxError, SQLAlchemyError: it is the machine's fault.
     """
-    directory = CourseDirectory(config=settings(name, student, how))
+    config = settings(name, student, how)
+    config.Grade.answers = answers
+    directory = CourseDirectory(config=config)
     converter = Converter(coursedir=directory, config=directory.config, force=True)
     with nbgrader_log() as log:
         try:
             converter.start()
         except NbGraderException as error:
             found = converter.trouble or error.__context__
-            if isinstance(found, MACHINES):
+            if isinstance(found, (Wanted, *MACHINES)):
                 raise found from None
             told = f"{type(found).__name__}: {found}" if found else last_line(log.getvalue())
             raise NbGraderException(told[:300] or str(error)[:300]) from None

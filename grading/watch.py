@@ -46,7 +46,7 @@ def watch(
     limits: Limits,
     job: str = "",
     passed: tuple[int, ...] = (),
-) -> tuple[list[dict[str, Any]], tuple[str, str]]:
+) -> tuple[bytes, tuple[str, str]]:
     """Start the process, read what it tells, and end it when it takes more than it may.
 
     Args:
@@ -57,7 +57,7 @@ def watch(
         passed: the file descriptors that it inherits.
 
     Returns:
-        lines: what it told, as far as it was understood.
+        told: what it wrote, for `parsed`.
         verdict: a status and a reason: why it was ended, or how it ended.
     """
     with os.fdopen(os.memfd_create("job"), "w+") as paper:
@@ -92,7 +92,7 @@ def watch(
     finally:
         kill_tree(process)
     words = complaint.decode(errors="replace").strip().rpartition("\n")[2][-300:]
-    return parsed(bytes(told)), verdict or (
+    return bytes(told), verdict or (
         "crashed",
         f"ended from inside (status {process.returncode}) {words}".strip(),
     )

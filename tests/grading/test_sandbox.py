@@ -17,7 +17,7 @@ import torch
 from grading import sandbox
 from grading.outputs import harmless, with_outputs
 from grading.sandbox import Run, SandboxError, Scene, run
-from grading.watch import Limits, tree, watch
+from grading.watch import Limits, parsed, tree, watch
 
 ROOT = Path(__file__).parents[2]
 REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
@@ -531,8 +531,9 @@ def test_unsafe_runs_with_the_limits_only(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_flood_from_inside_is_cut_off() -> None:
     code = "while True: print('x' * 10_000)"
-    lines, verdict = watch([sys.executable, "-c", code], {}, Limits(output=10_000))
-    assert (lines, verdict) == ([], ("crashed", "killed: output above 10,000 bytes"))
+    told, verdict = watch([sys.executable, "-c", code], {}, Limits(output=10_000))
+    assert parsed(told) == []
+    assert verdict == ("crashed", "killed: output above 10,000 bytes")
 
 
 @pytest.mark.parametrize(
