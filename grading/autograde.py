@@ -34,6 +34,8 @@ from grading.submission import How, Report, give_up, step
 from grading.tables import flat
 
 Make = Callable[[], Executor]
+PATIENCE = 60.0  # seconds without any news, after which we see whether there are workers
+KEPT = "What is graded is kept; mend it, and run the same command again."
 
 
 def grade_class(
@@ -133,7 +135,10 @@ class Way:
                 self.send(student, b"", self.desk, step, self.name, student, self.how, {})
             if not self.under_way:
                 return
-            for future in wait(self.under_way, return_when="FIRST_COMPLETED").done:
+            ended = wait(self.under_way, PATIENCE, "FIRST_COMPLETED").done
+            if not ended and not size(self.workers):
+                raise BuildError(f"Grading has stopped: the cluster has no worker any more. {KEPT}")
+            for future in ended:
                 self.take(future, *self.under_way.pop(future))
 
     def room(self) -> int:
@@ -160,10 +165,7 @@ class Way:
         except (MachineFault, SandboxError, cluster.Fault) as error:
             fault = isinstance(error, SandboxError)
             told = sentence(error, self.how.places.home) if fault else str(error)
-            raise BuildError(
-                f"Grading has stopped at {student}: {told}. What is graded is kept; mend it, and "
-                "run the same command again."
-            ) from None
+            raise BuildError(f"Grading has stopped at {student}: {told}. {KEPT}") from None
         except BrokenExecutor:
             self.broken = True
             self.lost.append(student)

@@ -7,6 +7,7 @@ particular to dask ends here: a worker that is lost is a broken executor, as eve
 else that goes wrong with a cluster is a `Fault`, in a sentence.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
@@ -62,14 +63,14 @@ class Workers(Executor):
     """The workers that a cluster has, more or fewer as they come and go."""
 
     def __init__(self, client: Any, address: str) -> None:
-        self.client = client
+        self.client, self.size = client, 1
         self.inner = client.get_executor(pure=False)  # the same work by two students runs twice
         self.gone = f"the scheduler at {address} has gone"
 
     def submit(self, call: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As every executor's; what its result raises is translated."""
+        """As every executor's, of a function of a module; what its result raises is translated."""
         outer: Future[Any] = Future()
-        inner = self.inner.submit(call, *args, **kwargs)
+        inner = self.inner.submit(by_name(call), *args, **kwargs)
         inner.add_done_callback(lambda done: self.hand_over(done, outer))
         return outer
 
@@ -93,7 +94,17 @@ class Workers(Executor):
 
     @property
     def _max_workers(self) -> int:
-        try:
-            return sum(self.client.nthreads().values())
-        except OSError:
-            raise Fault(self.gone) from None
+        with contextlib.suppress(OSError):  # a scheduler that has gone ends all calls by itself
+            asked = self.client.scheduler.ncores
+            self.size = sum(self.client.sync(asked, workers=None, callback_timeout=10).values())
+        return self.size
+
+
+def by_name(call: Any) -> Any:
+    """The same function; a worker that has not got it fails in this call, and not in reading it."""
+    module, name = call.__module__, call.__qualname__
+
+    def there(*args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module(module), name)(*args, **kwargs)
+
+    return there
