@@ -16,13 +16,11 @@ student handed in but the one notebook.
 
 import hashlib
 import json
-import warnings
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from nbgrader import api
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde
@@ -46,6 +44,7 @@ from grading.preprocess import (
     read,
     released,
 )
+from grading.readable import unreadable
 from grading.restore import grade_id
 from grading.settings import Places, configuration
 from grading.watch import Limits
@@ -54,8 +53,6 @@ Report = dict[str, Any]
 # nbgrader opens the gradebook nine times a submission, and SQLAlchemy would each time begin anew
 # with writing down nbgrader's questions in SQL: a fifth of the time of a submission at the desk
 api.create_engine = cache(api.create_engine)
-LARGEST = 20 << 20  # bytes of a notebook
-MOST_CELLS = 2_000
 PATIENCE = 60.0  # seconds with a gradebook that another process is writing to
 
 
@@ -207,38 +204,6 @@ def fingerprint(path: Path) -> str | None:
 def shortened(seed: str) -> str:
     """A sign by which a seed is known again; the seed itself stays with the instructor."""
     return hashlib.sha256(f"report:{seed}".encode()).hexdigest()[:8]
-
-
-def unreadable(path: Path) -> str | None:
-    """Why a file is no notebook, in one line, or None if it is one."""
-    if path.is_symlink() or not path.is_file():
-        return "not a notebook: not a plain file"
-    if (size := path.stat().st_size) > LARGEST:
-        return f"not a notebook: {size:,} bytes, at most {LARGEST:,} are taken"
-    read: Any = nbformat.reads
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an old notebook, cells without ids: all restored
-            text = path.read_text(encoding="utf-8")
-            if (count := cells(json.loads(text))) > MOST_CELLS:
-                return f"not a notebook: {count:,} cells, at most {MOST_CELLS:,} are taken"
-            notebook = read(text, as_version=4)
-            nbformat.validate(notebook)
-        json.dumps(notebook, ensure_ascii=False).encode()
-    except (OSError, MemoryError):
-        raise
-    except Exception as error:  # whatever a stranger's file makes of a parser
-        told = str(error).strip().split("\n")[0][:200] or type(error).__name__
-        return f"not a notebook: {told}" if size else "not a notebook: the file is empty"
-    return None
-
-
-def cells(data: Any) -> int:
-    """How many cells there are in what may be a notebook, of this format or an older one."""
-    sheets = data.get("worksheets") if isinstance(data, dict) else None
-    places = [data, *(sheets if isinstance(sheets, list) else [])]
-    lists = (place.get("cells") for place in places if isinstance(place, dict))
-    return sum(len(found) for found in lists if isinstance(found, list))
 
 
 class Converter(Autograde):  # type: ignore[misc]

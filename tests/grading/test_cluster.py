@@ -23,8 +23,9 @@ from typing import Any
 import nbformat
 import pytest
 from attacks import NAME
+from canned import deadly
 from classroom import hand_in, released_class
-from works import CANNED, TASKS, WORKS, can, canned, deadly
+from works import SEED, TASKS, WORKS, can
 
 from grading import __main__ as command
 from grading import cluster, sandbox, submission
@@ -43,7 +44,6 @@ needs_sandbox = pytest.mark.skipif(
 pytestmark = [needs_sandbox, pytest.mark.long]
 STUDENTS = [f"s{i:03d}" for i in range(300)]
 REAL = STUDENTS[22::50]  # whose works run in sandboxes
-SEED = "a seed of the cluster's"
 
 
 @dataclass
@@ -140,11 +140,9 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     for student in STUDENTS:
         hand_in(places, NAME, student, work(student)[0])
     how, written = How(places, SEED), list[str]()
-    can(folder / "told", how)
     real = submission.write
     with pytest.MonkeyPatch.context() as patch, dask(folder) as ours:
-        patch.setenv(CANNED, str(folder / "told"))
-        patch.setattr(sandbox, "execute", canned)
+        can(folder / "told", patch)
         events: dict[int, Callable[[], Any]] = {
             30: lambda: ours.workers[0].send_signal(signal.SIGKILL),
             60: ours.join,
@@ -205,14 +203,12 @@ def test_a_submission_that_kills_its_workers_waits_for_a_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = released_class(NAME, tmp_path / "class")
-    can(tmp_path / "told", How(places, SEED))
-    monkeypatch.setenv(CANNED, str(tmp_path / "told"))
     killer = nbformat.from_dict(WORKS[1][0])
     killer.cells.append(nbformat.v4.new_code_cell("# kill it"))
     students = ["a", "killer", "b", "c"]
     for student in students:
         hand_in(places, NAME, student, killer if student == "killer" else WORKS[1][0])
-    monkeypatch.setattr(sandbox, "execute", deadly)
+    can(tmp_path / "told", monkeypatch, deadly)
     with dask(tmp_path) as ours:
         address = ours.open(0, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
         ours.join("--nanny")  # which starts a new worker for one that has died

@@ -1,21 +1,22 @@
 """Five works of exercise 04, with the rows that must come of each; and what a run of them tells."""
 
-import os
 import pickle
-import signal
-import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 from attacks import NAME, RIGHT, SOLVED
+from canned import WHERE, canned
 from classroom import answered, solved
 
 from grading import sandbox
 from grading.preprocess import MANUAL, job
 from grading.submission import How, points
 
-CANNED = "CANNED"  # the variable that says where what was told lies
+SEED = "a seed of the works"
 
 TASKS = points(NAME)
 BYHAND = "explain_scale"
@@ -30,27 +31,20 @@ WORKS: list[tuple[Any, dict[str, tuple[float, str]]]] = [
 ]
 
 
-def canned(job: bytes) -> bytes:
-    """In place of `sandbox.execute`, in a worker: what a job has told before; or it runs now."""
-    told: dict[bytes, bytes] = pickle.loads(Path(os.environ[CANNED]).read_bytes())
-    if job not in told:
-        return sandbox.execute(job)
-    time.sleep(0.05)
-    return told[job]
-
-
-def deadly(job: bytes) -> bytes:
-    """In place of `sandbox.execute`, in a worker: a submission that kills it."""
-    if b"kill it" in job:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return canned(job)
-
-
-def can(path: Path, how: How) -> None:
-    """Run each work that is a notebook, and write what was told where `canned` reads it."""
+@cache
+def told() -> bytes:
+    """What each work that is a notebook tells in a sandbox, pickled by its job."""
+    how = How(seed=SEED)
     jobs = [
         job(NAME, nbformat.from_dict(one), how.seed, how.limits, how.unsafe)
         for one, _ in WORKS
         if not isinstance(one, bytes)
     ]
-    path.write_bytes(pickle.dumps({one: sandbox.execute(one) for one in jobs}))
+    return pickle.dumps({one: sandbox.execute(one) for one in jobs})
+
+
+def can(path: Path, patch: pytest.MonkeyPatch, instead: Callable[[bytes], bytes] = canned) -> None:
+    """Let workers tell what was told before; it lies in a file that they find."""
+    path.write_bytes(told())
+    patch.setenv(WHERE, str(path))
+    patch.setattr(sandbox, "execute", instead)
