@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-NEEDED = {"memory", "pids"}
+NEEDED, PREFIX = {"memory", "pids"}, "submission-"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def group(memory: int, tasks: int) -> Iterator[Group | None]:
     if above is None:
         yield None
         return
-    folder = Path(tempfile.mkdtemp(prefix="submission-", dir=above))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=above))
     try:
         limits = {"memory.max": memory, "memory.swap.max": 0, "memory.oom.group": 1}
         for name, value in (limits | {"pids.max": tasks}).items():
@@ -88,10 +88,17 @@ def home(root: Path = ROOT, own: Path = OWN) -> Path | None:
     except OSError:
         return None
     mine = [root / line.removeprefix("0::/") for line in lines if line.startswith("0::/")]
-    for folder in (one for path in mine for one in (path.parent, path)):
+    for folder, inner in ((one, path) for path in mine for one in (path.parent, path)):
         with contextlib.suppress(OSError):
-            offered = set((folder / "cgroup.controllers").read_text().split())
-            if folder.is_relative_to(root) and offered >= NEEDED and os.access(folder, os.W_OK):
+            if folder.is_relative_to(root) and ours(folder, inner):
                 (folder / "cgroup.subtree_control").write_text("+memory +pids")
                 return folder
     return None
+
+
+def ours(folder: Path, inner: Path) -> bool:
+    """Whether a folder offers what is needed, may be written, and holds nobody else's group."""
+    offered = set((folder / "cgroup.controllers").read_text().split())
+    groups = {one for one in folder.iterdir() if one.is_dir() and one != inner}
+    alone = all(one.name.startswith(PREFIX) for one in groups)
+    return alone and offered >= NEEDED and os.access(folder, os.W_OK)

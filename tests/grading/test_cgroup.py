@@ -1,6 +1,8 @@
 """Control groups, on a folder that looks like the kernel's: few machines hand one over to us."""
 
 import contextlib
+import errno
+import os
 from pathlib import Path
 
 import nbformat
@@ -88,13 +90,24 @@ def test_a_folder_that_is_handed_over_is_found(
         assert (place / "cgroup.subtree_control").read_text() == "+memory +pids"
 
 
-def test_a_folder_with_processes_of_its_own_is_no_home(
+def test_a_folder_with_processes_or_groups_of_others_is_no_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = kernel(tmp_path, "class", "memory pids")
-    (place / "cgroup.subtree_control").mkdir()  # refuses to be written, as the kernel does
+    root = tmp_path / "root"
+    place = kernel(root, "class", "memory pids")
     (tmp_path / "own").write_text("0::/class\n")
-    assert cgroup.home.__wrapped__(tmp_path, tmp_path / "own") is None
+
+    def busy(path: Path, text: str) -> None:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", busy)
+        assert cgroup.home.__wrapped__(root, tmp_path / "own") is None
+    assert cgroup.home.__wrapped__(root, tmp_path / "own") == place
+    (place / "submission-of-another-run").mkdir()
+    assert cgroup.home.__wrapped__(root, tmp_path / "own") == place
+    (place / "somebody-else").mkdir()
+    assert cgroup.home.__wrapped__(root, tmp_path / "own") is None
 
 
 def test_a_group_is_removed_with_whoever_is_in_it(
