@@ -44,7 +44,8 @@ def connected(address: str) -> Iterator[Callable[[], Executor] | None]:
         raise BuildError(
             "A cluster needs the package distributed: pip install distributed"
         ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is told by us
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is told by us
     try:
         client = dask.Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:

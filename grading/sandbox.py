@@ -142,15 +142,13 @@ def execute(job: bytes) -> bytes:
         SandboxError: as `run`; the text names the machine.
     """
     about = json.loads(job)
-    scene, limits = Scene(**about["scene"]), Limits(**about["limits"])
+    scene, limits, unsafe = Scene(**about["scene"]), Limits(**about["limits"]), about["unsafe"]
     try:
         if about["course"] != version():
-            raise SandboxError("the course there is another version of the one that asks")
-        if not about["unsafe"] and (complaint := unusable()):
+            raise SandboxError("the course's clone is not of the version of the one that asks")
+        if not unsafe and (complaint := unusable()):
             raise SandboxError(complaint)
-        return tried(
-            inner_job(about["cells"], scene, limits, about["unsafe"]), limits, about["unsafe"]
-        )
+        return tried(inner_job(about["cells"], scene, limits, unsafe), limits, unsafe)
     except (OSError, MemoryError) as error:
         told = f"the sandbox did not start: {error or 'no memory'}"
         raise SandboxError(f"on {socket.gethostname()}: {told}") from error

@@ -168,7 +168,8 @@ def tree(root: int) -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError, IndexError):
-                after_name = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                with open(f"/proc/{name}/stat", "rb", buffering=0) as file:  # of all the machine's
+                    after_name = file.read(1024).rpartition(b")")[2].split()
                 children.setdefault(int(after_name[1]), []).append(int(name))
     found = [root]
     for pid in found:
