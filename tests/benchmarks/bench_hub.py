@@ -1,4 +1,4 @@
-"""What a class at once costs: `make bench ARGS=hub`, some six minutes on two cores.
+"""What a class at once costs: `make bench hub`, some six minutes on two cores.
 
     python tests/benchmarks/bench_hub.py --kernels 10 --chapter 05_gpt2
 
