@@ -64,7 +64,7 @@ def _refuse_basis(args: tuple[Any, ...], answer: Any) -> str | None:
     if answer.ndim != 2 or len(answer) != n:
         return (
             f"the answer has the shape {tuple(answer.shape)}, expected {(n, nullity)}: a direction "
-            "is a column, with a number for each token, as in U and not in Vh"
+            "is a column of U, with a number for each token"
         )
     if answer.dtype != torch.float64:
         return f"the answer has the dtype {str(answer.dtype)[6:]}, expected float64"

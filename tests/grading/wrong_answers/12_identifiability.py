@@ -70,7 +70,7 @@ POSSIBLE = "(A > 0).flatten(1).all(1)"
 WRONG: dict[str, list[tuple[str, str]]] = {
     "null_space": [
         (changed(NULL, "svd(X)", "svd(T)"), "a column does not sum to 0"),
-        (changed(NULL, "U[:, rank:]", "Vh[rank:].mT"), "in u and not in vh"),
+        (changed(NULL, "U[:, rank:]", "Vh[rank:].mT"), "a direction is a column of u"),
         (changed(NULL, "U[:, rank:]", "U[rank:]"), "a direction is a column"),
         (changed(NULL, "U[:, rank:]", "U[:, rank:].mT"), "a direction is a column"),
         (changed(NULL, "U[:, rank:]", "U[:, :rank]"), "a column times t must be 0"),
