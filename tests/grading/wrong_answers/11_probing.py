@@ -607,7 +607,7 @@ def without_directions(x, V, middle):
     x -= (x - middle) @ Q @ Q.mT
     return x
 """,
-            "it changes argument 1 in place",
+            "it changes its argument x in place",
         ),
     ],
 }
