@@ -273,6 +273,8 @@ def poor_alt(alt: str) -> str:
         return f"alt text too short to tell anything: {alt!r}"
     if re.match(r"\s*(image|figure|plot|picture)\s*\d*\s*$", alt, re.I):
         return f"alt text that says nothing: {alt!r}"
+    if found := re.search(r"\{.*\}", alt, re.S):
+        return f"alt text with braces, of an f-string without its f or of a dict: {found[0]!r}"
     return ""
 
 

@@ -14,8 +14,8 @@ For authors, what the rules in tools/chapter_rules.py ask of chapters/NN_name.ip
   away · Exercises · References, none empty.
 - A reference is an item of the list under References; it tells the year and ends with its key in
   references.bib in backticks: "- Elman (1990), *Finding Structure in Time*. `elman1990`".
-- Alt text of 20 characters or more: in Markdown, and for an output picture in its metadata,
-  {"image/png": {"alt": "…"}}, where the helpers of attnlib.plots put it.
+- Alt text of 20 characters or more, without braces: in Markdown, and for an output picture in its
+  metadata, {"image/png": {"alt": "…"}}, where the helpers of attnlib.plots put it.
 - Nothing that ties the chapter to a machine: no path hacks, %pip, fetching, absolute paths,
   memory addresses, widget ids, timing metadata, stderr. `make chapters` executes and cleans.
 """
@@ -180,6 +180,16 @@ BROKEN = [
     (rules.images_have_alt, "too short", lambda n: n.cells[2].outputs[0].metadata.clear()),
     (rules.images_have_alt, "too short", replace(3, "It shows", "![map](map.png) It shows")),
     (rules.images_have_alt, "nothing", replace(3, "It", "![Image               1](m.png)")),
+    (
+        rules.images_have_alt,
+        "without its f",
+        replace(3, "It", "![Scores by head: {'; '.join(told)}](m.png) It"),
+    ),
+    (
+        rules.images_have_alt,
+        "braces",
+        lambda n: n.cells[2].outputs[0].metadata["image/png"].update(alt="Scores: {mean:.2f} nats"),
+    ),
     (rules.uses_no_hacks, "%pip", code("%pip install torch")),
     (rules.uses_no_hacks, "!pip", code("!pip install torch")),
     (rules.uses_no_hacks, "sys.path", code("import sys\nsys.path.append('..')")),
