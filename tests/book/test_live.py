@@ -35,8 +35,12 @@ ENCODE = """async ([model, texts]) => {
 }"""
 READ = """async ([model, texts]) => { // as the page asks, and all the numbers of the answers
   const worker = new Worker("/live/worker.js", { type: "module" });
-  const ask = (question) => new Promise((done) => {
-    worker.onmessage = ({ data }) => { if (data.progress === undefined) done(data); };
+  const ask = (question) => new Promise((done, failed) => {
+    worker.onerror = ({ message }) => failed(new Error(message));
+    worker.onmessage = ({ data }) => {
+      if (data.error) failed(new Error(data.error));
+      else if (data.progress === undefined) done(data);
+    };
     worker.postMessage({ asked: 1, model, ...question });
   });
   const packed = async (buffer) => {
@@ -302,7 +306,8 @@ def test_while_one_text_is_read_only_the_newest_waits(live: Any) -> None:
         box.dispatchEvent(new Event("input"));
       }
       const done = () => root.querySelector("small").textContent.startsWith("32 tokens");
-      while (!done()) await new Promise((later) => setTimeout(later, 20));
+      for (let waited = 0; waited < 500 && !done(); waited++)
+        await new Promise((later) => setTimeout(later, 20));
       return runs;
     }""")
     assert runs == 2, "the first and the last"
