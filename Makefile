@@ -27,20 +27,23 @@ lab test quick book slides pdf setup:
 chapters:
 	@$(COURSE) chapters $(INDEX) $(NAMES) $(ARGS)
 
-bench: # make bench load: `load` and `circuits` name benchmarks here, and are no targets of their own
-	@$(COURSE) bench $(INDEX) $(filter load circuits,$(MAKECMDGOALS)) $(ARGS)
+bench: # make bench load: these four name benchmarks here, and are no targets of their own
+	@$(COURSE) bench $(INDEX) $(filter circuits grading hub load,$(MAKECMDGOALS)) $(ARGS)
 
 ifneq ($(filter bench,$(MAKECMDGOALS)),)
-.PHONY: circuits load
-circuits load:
+.PHONY: circuits grading hub load
+circuits grading hub load:
 	@:
 endif
 
 mutants:
 	@$(COURSE) mutants $(INDEX) $(ROOM) $(ARGS)
 
-exercises student grade feedback marks insights:
+exercises student feedback marks insights:
 	@$(COURSE) $@ $(NAME) $(ARGS)
+
+grade:
+	@$(COURSE) grade $(NAME) $(if $(CLUSTER),--cluster "$(CLUSTER)") $(ARGS)
 
 release:
 	@$(COURSE) release $(NAME) $(if $(DUE),--due $(DUE)) $(ARGS)

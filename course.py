@@ -44,7 +44,8 @@ make chapters   run the chapters that changed again, and store them with their o
                 (NAMES="01_ngram 02_rnn" picks some, ARGS=--all takes all, ARGS=--times also
                 writes the measured seconds into the headers and the README)
 make bench      print speed ratios against the reference libraries (make bench load: the time of
-                a training loop beside other busy processes)
+                a training loop beside other busy processes; make bench grading: hours for a class;
+                make bench hub: a class at once)
 make mutants ROOM=attnlib/tokenizers
                 put small faults into a part of the library, and print those no test notices
                 (needs pip install mutmut, and takes long)
@@ -59,10 +60,11 @@ make exercises  write exercises/ from solutions/
 make student    write a copy of the course without solutions and grading: dist/attention-course.zip
 make release NAME=04_self_attention DUE=2026-12-01T12:00
                 write dist/NAME.zip to hand out, and note when it is due
-make collect FROM=folder-or-zip
+make collect FROM=folder-or-zip (or the folder inbound of nbgrader's exchange)
                 take in what was handed in, and tell what is late, missing or unreadable
 make grade NAME=04_self_attention
-                grade it in a sandbox, and go on where the last run stopped (ARGS=--force: anew)
+                grade it in a sandbox, and go on where the last run stopped (ARGS=--force: anew;
+                CLUSTER=tcp://head:8786: on the workers of a dask cluster)
 make feedback NAME=04_self_attention
                 write a page per student
 make marks      write grading/marks.csv

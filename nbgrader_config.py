@@ -21,9 +21,9 @@ c.CourseDirectory.submitted_directory = str(Path("grading", "submitted"))
 c.CourseDirectory.autograded_directory = str(Path("grading", "autograded"))
 c.CourseDirectory.feedback_directory = str(Path("grading", "feedback"))
 # SQLite for one machine; for several, such as postgresql://user@host/gradebook
-c.CourseDirectory.db_url = os.environ.get("ATTNLIB_GRADEBOOK") or (
-    f"sqlite:///{ROOT / 'grading' / 'gradebook.db'}"
-)
+c.CourseDirectory.db_url = os.environ.get("ATTNLIB_GRADEBOOK", "").replace(
+    "postgresql://", "postgresql+psycopg://"
+) or (f"sqlite:///{ROOT / 'grading' / 'gradebook.db'}")
 # Formgrader's button Generate also writes the visible cases beside the exercise
 c.GenerateAssignment.post_convert_hook = "grading.build.after_generating"
 # the button Autograde, too, runs strangers' code in the sandbox and asks the judge

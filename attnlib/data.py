@@ -77,12 +77,7 @@ def reviews(source: str) -> Reviews:
     rows.sort(key=lambda row: hashlib.sha256(row[0].encode()).digest())
     train, validation, _ = REVIEW_SPLITS[source]
     cuts = (slice(train), slice(train, train + validation), slice(train + validation, None))
-    return Reviews(*(_split(rows[cut]) for cut in cuts))
-
-
-def _split(rows: Iterable[tuple[str, int]]) -> Split:
-    texts, labels = zip(*rows, strict=True)
-    return Split(texts, labels)
+    return Reviews(*(Split(*zip(*rows[cut], strict=True)) for cut in cuts))
 
 
 def package_file(package: str, inside: str, requirement: str, sha256: str) -> Path:

@@ -161,7 +161,6 @@ def maps(
     *,
     alt: str,
     vmax: float | None = 1.0,
-    colorbar: str = "",
     signed: bool = False,
 ) -> Figure:
     """Maps side by side: rows are destinations (queries), columns are sources (keys).
@@ -173,7 +172,6 @@ def maps(
         sources: names of the columns; the destinations if None.
         alt: what the figure shows, in words.
         vmax: end of the colour scale, one for all; the largest entry (of either sign) if None.
-        colorbar: what the colour means; if empty, "attention weight" or, where signed, "value".
         signed: entries may be negative: colours run from −vmax to vmax, with 0 as the paper, and
             the strongest entry of either sign of each map is added to `alt`.
 
@@ -194,7 +192,7 @@ def maps(
     for axes, array, title in zip(grid.flat, arrays, titles, strict=False):
         image = axes.imshow(array, vmin=-top if signed else 0, vmax=top, cmap=colours(signed))
         _name_axes(axes, title, destinations, sources)
-    label = colorbar or ("value" if signed else "attention weight")
+    label = "value" if signed else "attention weight"
     fig.colorbar(image, ax=grid.ravel().tolist(), label=label, shrink=0.8)
     figure = show(fig, alt)
     for array, title in zip(arrays, titles, strict=True) if signed else ():

@@ -1,4 +1,4 @@
-"""How the course becomes pages, slides and PDF; it has no text of its own.
+"""How the course becomes pages, slides and PDF; its only own text is that of the live page.
 
 `python -m book` writes `build/book`, `build/slides` or `build/pdf` from the stored chapters, the
 exercises, the documents and the docstrings. Nothing is executed, but chapters whose views are not

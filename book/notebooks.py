@@ -4,7 +4,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,13 @@ class Assets:
         return f'{told}<div class="attn-live" {place}>{instead}</div>'
 
 
-def with_assets(path: Path, views: Views | None, assets: Assets, address: str) -> NotebookNode:
+def with_assets(
+    path: Path,
+    views: Views | None,
+    assets: Assets,
+    address: str,
+    beside: Callable[[Mapping[str, Any]], str] = lambda state: "",
+) -> NotebookNode:
     """The notebook, its pictures and views as HTML that names files.
 
     Args:
@@ -58,6 +64,7 @@ def with_assets(path: Path, views: Views | None, assets: Assets, address: str) -
         views: what is kept of its views; None: their pictures stand for them.
         assets: where the files go.
         address: of the assets, as the page sees them.
+        beside: what follows a view, from its state.
     """
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
@@ -70,6 +77,7 @@ def with_assets(path: Path, views: Views | None, assets: Assets, address: str) -
             state = (views or {}).get(cell.id, {}).get(str(number))
             if state is not None:
                 shown = assets.view(f"{path.stem}-{cell.id}-{number}", state, shown, address)
+                shown += beside(state)
             if state is not None or "image/png" in data:
                 output.data = NotebookNode({"text/html": shown})
     return notebook

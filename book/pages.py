@@ -3,6 +3,7 @@
 The sources lie as the course's own files do, so that a link from one to the other leads to a page.
 """
 
+import functools
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from nbformat import NotebookNode
 
 from attnlib.widgets.page import script
 from book import BUILD, ROOT
+from book.live import link, live_page, missing, place
 from book.notebooks import Assets, Views, with_assets
 
 HERE = Path(__file__).parent
@@ -104,12 +106,13 @@ def pages_of_the_site() -> Iterator[tuple[str, Path]]:
 
 def notebook_source(path: Path, views: Views | None, assets: Assets, pages: set[Path]) -> str:
     """A chapter or an exercise as Sphinx reads it."""
-    place = path.relative_to(ROOT)
-    address = "/".join([".."] * (len(place.parts) - 1) + ["_static"])
-    notebook = tagged(with_assets(path, views, assets, address))
+    inside = path.relative_to(ROOT)
+    up = "../" * (len(inside.parts) - 1)
+    beside = functools.partial(link, address=up)
+    notebook = tagged(with_assets(path, views, assets, f"{up}_static", beside))
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = with_links(cell.source, place, pages)
+            cell.source = with_links(cell.source, inside, pages)
     return nbformat.writes(notebook)
 
 
@@ -117,6 +120,7 @@ def contents(names: Sequence[str], library: Sequence[str]) -> str:
     """The hidden lists that the first page ends with: the site's contents."""
     plain = [name.rpartition(".")[0] for name in names]
     parts = {
+        "Live": ["try"],
         "Chapters": [name for name in plain if name.startswith("chapters/")],
         "Exercises": [name for name in plain if name.startswith("exercises/")],
         "The library": [f"api/{name}" for name in library],
@@ -125,8 +129,14 @@ def contents(names: Sequence[str], library: Sequence[str]) -> str:
     return "".join(TOCTREE.format(title, "\n".join(listed)) for title, listed in parts.items())
 
 
-def sources(target: Path, views: dict[str, Views | None]) -> None:
-    """Write the sources of the site into a folder; `views` are what is kept of each chapter's."""
+def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> None:
+    """Write the sources of the site into a folder.
+
+    Args:
+        target: the folder.
+        views: what is kept of each chapter's.
+        lacks: what the live page cannot have.
+    """
     named, library, assets = dict(pages_of_the_site()), dict(rooms()), Assets(target / "_static")
     pages = set(named.values())
     shared_files(assets)
@@ -142,6 +152,7 @@ def sources(target: Path, views: dict[str, Views | None]) -> None:
         )
     for name, modules in library.items():
         write(target / "api" / f"{name}.rst", reference(name, modules))
+    write(target / "try.md", live_page(assets, lacks))
     write(target / "bibliography.md", "# References\n\n```{bibliography}\n:all:\n```\n")
     for picture in (ROOT / "docs").iterdir():
         if picture.suffix in {".png", ".gif", ".webp"}:
@@ -154,10 +165,13 @@ def book(views: dict[str, Views | None], target: Path = BUILD / "book") -> None:
     Raises:
         RuntimeError: if Sphinx warns of anything.
     """
-    sources(target / "source", views)
+    if lacks := missing():
+        print(f"The page of live models is built without them. {lacks}", flush=True)
+    sources(target / "source", views, lacks)
     command = [sys.executable, "-m", "sphinx", "-q", "-j", "auto", "-b", "html", "-c", str(HERE)]
     command += ["-D", f"html_static_path={target / 'source' / '_static'}"]
     command += ["-d", str(target / "doctrees"), str(target / "source"), str(target / "html")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode or done.stderr.strip():
         raise RuntimeError(f"Sphinx complains:\n{done.stderr[-4000:]}")
+    place(target / "html", lacks)

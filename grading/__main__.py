@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--force", action="store_true", help="grade again what is graded already")
     one.add_argument("--unsafe", action="store_true", help="grade without a sandbox")
     one.add_argument("--workers", type=int, help="how many at a time; one a core if left out")
+    one.add_argument("--cluster", metavar="ADDRESS", default="", help="of a scheduler of dask's")
     one = commands.add_parser("feedback", help="write a page per student")
     one.add_argument("names", nargs="*", metavar="NAME", help="exercises; all if none is named")
     commands.add_parser("marks", help="write marks.csv")
@@ -66,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
     elif options.command == "grade":
         from grading.autograde import grade
 
-        return grade(options.names, places, options.force, options.unsafe, options.workers)
+        how = (options.force, options.unsafe, options.workers, options.cluster)
+        return grade(options.names, places, *how)
     elif options.command == "feedback":
         from grading.marks import feedback
 

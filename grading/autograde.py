@@ -1,10 +1,13 @@
 """Grades a class: `grade_class(name, students, how)`, several submissions at a time.
 
-The map over submissions is one function, and what runs it can be exchanged: a pool of processes
-on this machine, one a core, or a cluster's executor whose workers see the same folders and
-gradebook. No submission can be lost: a worker that dies takes one submission with it, which is
-tried once more alone; a run that was killed is started again, and finds what is done. Where the
-machine cannot grade, the run stops with a sentence that says why, and goes on when it is mended.
+Each submission goes to and fro between a desk and workers. The desk is this machine's: processes
+that read what was handed in, judge, and write to the gradebook. A worker gets a job of bytes, runs
+it in a sandbox and returns bytes (`sandbox.execute`): it needs neither folders nor gradebook nor
+seed, so it may be anywhere (`grading.cluster`). On one machine the desk's processes do both.
+
+No submission can be lost: a worker that dies takes one submission with it, which is tried once more
+alone; a run that was killed is started again, and finds what is done. Where the machine cannot
+grade, the run stops with a sentence that says why, and goes on when it is mended.
 """
 
 import fcntl
@@ -14,26 +17,33 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from grading import sandbox
+from grading import cluster, sandbox
 from grading.build import BuildError, known, names
-from grading.faults import MachineFault
+from grading.faults import MachineFault, sentence
 from grading.judge import DEFAULT_SEED, seed_in_use
+from grading.preprocess import key
+from grading.sandbox import SandboxError
 from grading.settings import Places
-from grading.submission import How, Report, give_up, grade_one
+from grading.submission import How, Report, give_up, step
 from grading.tables import flat
 
 Make = Callable[[], Executor]
+PATIENCE = 60.0  # seconds without any news, after which we see whether there are workers
+KEPT = "What is graded is kept; mend it, and run the same command again."
 
 
 def grade_class(
     name: str,
     students: Sequence[str],
     how: How | None = None,
-    executor: Make | None = None,
+    desk: Make | None = None,
+    workers: Make | None = None,
     progress: bool = True,
 ) -> list[Report]:
     """Grade an exercise for a class.
@@ -42,8 +52,9 @@ def grade_class(
         name: the exercise, released before.
         students: their folders' names in `submitted`; whoever has none there has not submitted.
         how: places, seed, limits.
-        executor: makes what runs `grade_one` for each student; called again after a worker died.
+        desk: makes what prepares and judges; called again after one of its processes died.
             A pool with a process a core if left out.
+        workers: makes what runs the sandboxes; the desk does that too if left out.
         progress: whether a bar is shown.
 
     Returns:
@@ -54,7 +65,7 @@ def grade_class(
     """
     from tqdm.auto import tqdm
 
-    how, make = how or How(), executor or pool
+    how, make = how or How(), desk or pool
     order = list(dict.fromkeys(students))
     done: dict[str, Report] = {}
     with tqdm(total=len(order), desc=name, unit="submission", disable=not progress) as bar:
@@ -63,39 +74,115 @@ def grade_class(
             done[student] = report
             bar.update()
 
-        lost = spread(name, order, how, make, settle)
-        while lost:
-            # The first ones were under way when a worker died; one of them may have killed it.
-            for student in lost[: os.cpu_count() or 1]:
-                if spread(name, [student], how, make, settle):
+        while left := [student for student in order if student not in done]:
+            # One of those that are lost may have killed its worker: alone, it takes nobody with it.
+            for student in spread(name, left, how, make, workers, settle):
+                if spread(name, [student], how, make, workers, settle):
                     settle(student, abandon(name, student, how))
-            lost = spread(name, [s for s in lost if s not in done], how, make, settle)
     return [done[student] for student in order]
 
 
 def spread(
-    name: str, students: Sequence[str], how: How, make: Make, settle: Callable[[str, Report], None]
+    name: str,
+    students: Sequence[str],
+    how: How,
+    desk: Make,
+    workers: Make | None,
+    settle: Callable[[str, Report], None],
 ) -> list[str]:
-    """Grade students by one executor, and return those that it lost because a worker died."""
-    if not students:
-        return []
-    with make() as workers:
-        futures = {workers.submit(grade_one, name, student, how): student for student in students}
-        lost = set()
+    """Grade students until one is lost; return those that were under way where a worker died."""
+    with ExitStack() as stack:
+        here = stack.enter_context(desk())
+        there = stack.enter_context(workers()) if workers else here
+        way = Way(name, how, here, there, settle)
         try:
-            for future in as_completed(futures):
-                student = futures[future]
-                try:
-                    settle(student, future.result())
-                except BrokenExecutor:
-                    lost.add(student)
-                except MachineFault as error:
-                    told = "What is graded is kept; mend it, and run the same command again."
-                    raise BuildError(f"Grading has stopped at {student}: {error}. {told}") from None
+            way.go(students)
         except BaseException:
-            workers.shutdown(wait=False, cancel_futures=True)
+            for one in (here, there):
+                one.shutdown(wait=False, cancel_futures=True)
             raise
-    return [student for student in students if student in lost]
+    return way.lost
+
+
+@dataclass
+class Way:
+    """Submissions under way: never more than a few for each worker.
+
+    Attributes:
+        desk: runs `submission.step`.
+        workers: run `sandbox.execute`.
+        settle: called with each report.
+        under_way: the student for whom each call is waited for, and the job that it runs, if any.
+        lost: the students whose call was under way in a process that died.
+        broken: whether there is a process less, so that nobody new begins.
+    """
+
+    name: str
+    how: How
+    desk: Executor
+    workers: Executor
+    settle: Callable[[str, Report], None]
+    under_way: dict[Future[Any], tuple[str, bytes]] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    broken: bool = False
+
+    def go(self, students: Sequence[str]) -> None:
+        """Grade students one after the other, until all are done or a process has died."""
+        waiting = iter(students)
+        while True:
+            room = 0 if self.broken else self.room() - len(self.under_way)
+            for student in islice(waiting, max(0, room)):
+                self.send(student, b"", self.desk, step, self.name, student, self.how, {})
+            if not self.under_way:
+                return
+            ended = wait(self.under_way, PATIENCE, "FIRST_COMPLETED").done
+            if not ended and not size(self.workers):
+                raise BuildError(f"Grading has stopped: the cluster has no worker any more. {KEPT}")
+            for future in ended:
+                self.take(future, *self.under_way.pop(future))
+
+    def room(self) -> int:
+        """How many submissions may be under way."""
+        if self.workers is self.desk:
+            return size(self.desk) + 2
+        return 2 * size(self.workers) + size(self.desk)
+
+    def send(self, student: str, job: bytes, to: Executor, *call: Any) -> None:
+        """Have something done for a student."""
+        try:
+            self.under_way[to.submit(*call)] = (student, job)
+        except BrokenExecutor:  # it was not under way there, and has its turn with a new one
+            self.broken = True
+
+    def take(self, future: Future[Any], student: str, job: bytes) -> None:
+        """Go on with a student after a call has ended.
+
+        Raises:
+            BuildError: the machine, or a worker's, cannot grade.
+        """
+        try:
+            found = future.result()
+        except (MachineFault, SandboxError, cluster.Fault) as error:
+            fault = isinstance(error, SandboxError)
+            told = sentence(error, self.how.places.home) if fault else str(error)
+            raise BuildError(f"Grading has stopped at {student}: {told}. {KEPT}") from None
+        except BrokenExecutor:
+            self.broken = True
+            self.lost.append(student)
+            return
+        if job:
+            answers = {key(job): found}
+            self.send(student, b"", self.desk, step, self.name, student, self.how, answers)
+        elif isinstance(found, bytes):
+            self.send(student, found, self.workers, sandbox.execute, found)
+        else:
+            self.settle(student, found)
+
+
+def size(executor: Executor) -> int:
+    """How many calls an executor runs at a time."""
+    workers: int = getattr(executor, "_max_workers", 1)
+    return workers
 
 
 def abandon(name: str, student: str, how: How) -> Report:
@@ -136,24 +223,33 @@ def grade(
     force: bool = False,
     unsafe: bool = False,
     workers: int | None = None,
+    scheduler: str = "",
 ) -> int:
     """Grade exercises for everybody who handed something in, and print what came out.
 
+    Args:
+        wanted: the exercises; all if none is named.
+        places: where the class is kept.
+        force: grade again what is graded already.
+        unsafe: without a sandbox.
+        workers: how many processes of this machine; one a core if left out.
+        scheduler: the address of a cluster that runs the sandboxes; this machine if left out.
+
     Raises:
-        BuildError: there is no sandbox, or nothing to grade.
+        BuildError: there is no sandbox, no such cluster, or nothing to grade.
     """
-    complaint = None if unsafe else sandbox.unusable()
+    complaint = None if unsafe or scheduler else sandbox.unusable()
     if complaint:
         raise BuildError(complaint)
     warn(unsafe)
     how = How(places, force=force, unsafe=unsafe)
-    with alone(places):
+    with alone(places), cluster.connected(scheduler) as elsewhere:
         for name in [known(one) for one in wanted] or names():
             students = handed_in(name, places)
             check_released(name, students, places)
             if students:
-                for line in summary(grade_class(name, students, how, lambda: pool(workers))):
-                    print(line)
+                reports = grade_class(name, students, how, lambda: pool(workers), elsewhere)
+                print("\n".join(summary(reports)))
     return 0
 
 

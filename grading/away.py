@@ -22,6 +22,7 @@ It imports nothing of the course but `attnlib.check`, for there is nothing else 
 """
 
 import ctypes
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -301,6 +302,7 @@ def roots() -> Iterator[str]:
 
 def main(connection: str) -> None:
     """Take away what is to be taken, and become the kernel."""
+    gc.disable()  # the imports make half a million objects, none of which ever goes
     settings = json.load(sys.stdin)
     sys.path[:] = [path for path in sys.path if path]
     with open(os.devnull) as nothing:
@@ -315,6 +317,8 @@ def main(connection: str) -> None:
     if shut:
         forget_ctypes()
         shut_doors(tuple(roots()))
+    gc.freeze()
+    gc.enable()
     launch_new_instance(argv=["-f", connection, "--HistoryManager.hist_file=:memory:"])
 
 

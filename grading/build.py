@@ -29,6 +29,7 @@ INSTRUCTORS = (
     "solutions/",
     "grading/",
     "tests/grading/",
+    "tests/hub/",
     "tests/benchmarks/bench_grading.py",
     "nbgrader_config.py",
 )

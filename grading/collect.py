@@ -4,7 +4,8 @@ A notebook goes to `submitted/STUDENT/EXERCISE/EXERCISE.ipynb`, where nbgrader l
 several the latest counts. Whatever was read is also kept in `collected/`, under its content, so
 that nothing is ever overwritten without a copy, and no more than one file is in memory at a time.
 Nothing is unpacked by the names in an archive, and nothing in a file is run or believed: the outer
-folder says whose it is, and the outer time when it was handed in.
+folder says whose it is, and the outer time when it was handed in. In an exchange students make the
+outer folder; there its owner and the machine's own time take that place (`grading.exchange`).
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from grading import tables
+from grading import exchange, tables
 from grading.intake import File, files, is_noise
 from grading.recognise import Student, read_notebook, which_exercise
 from grading.settings import Places
@@ -26,7 +27,7 @@ COLUMNS = ("student", "exercise", "status", "handed in", "file", "reason")
 
 def received(file: File, places: Places) -> Row:
     """A file's row before it is known whose it is; a copy of it is kept."""
-    row = Row("", "", "refused", file.time, file.path, file.refused)
+    row = Row("", "", "refused", file.time, file.path, file.refused, secret=file.secret)
     if file.refused:
         return row
     row = replace(row, status="not recognised", digest=hashlib.sha256(file.content).hexdigest())
@@ -103,6 +104,8 @@ def place(places: Places, row: Row) -> None:
     if row.time:
         text = row.time.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
         written(folder / "timestamp.txt", text.encode())
+    if row.secret:
+        written(folder / exchange.SECRET, row.secret)
 
 
 def settle(rows: list[Row], places: Places, due: dict[str, datetime]) -> list[Row]:
@@ -187,10 +190,10 @@ def missing(rows: Sequence[Row], roster: Sequence[Student], places: Places) -> l
 
 
 def collect(source: Path, places: Places) -> list[Row]:
-    """Take in a folder or a zip.
+    """Take in a folder, a zip, or what came through nbgrader's exchange.
 
     Args:
-        source: the folder or zip.
+        source: the folder or zip; of an exchange, its folder `inbound`.
         places: the class.
 
     Returns:
@@ -201,8 +204,11 @@ def collect(source: Path, places: Places) -> list[Row]:
         BuildError: if the source or the roster cannot be used.
     """
     roster, due = read_roster(places), due_dates(places)
-    rows = [received(file, places) for file in files(source) if not is_noise(file.path)]
-    names = below([row.path for row in rows]) if roster is None else [row.path for row in rows]
+    inbound = exchange.is_exchange(source)
+    found = exchange.files(source) if inbound else files(source)
+    rows = [received(file, places) for file in found if not is_noise(file.path)]
+    names = [row.path.partition("/")[0] if inbound else row.path for row in rows]
+    names = below(names) if roster is None and not inbound else names
     rows = [whose(row, name, roster) for row, name in zip(rows, names, strict=True)]
     rows = settle(rows if roster is not None else namesakes(rows, names), places, due)
     rows += missing(rows, roster or [], places)

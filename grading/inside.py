@@ -169,13 +169,14 @@ def output_of(message: dict[str, Any], asked: str) -> dict[str, Any] | None:
     return None
 
 
-def add(outputs: list[dict[str, Any]], output: dict[str, Any]) -> None:
-    """Append `output`; text of the same stream goes on where the last one stopped."""
-    last = outputs[-1] if outputs else {}
+def add(outputs: list[dict[str, Any]], output: dict[str, Any]) -> int:
+    """Append `output`, and return its size; text of a stream goes on where the last one stopped."""
+    size, last = len(json.dumps(output)), outputs[-1] if outputs else {}
     if output["output_type"] == "stream" and last.get("name") == output["name"]:
         last["text"] += output["text"]
     else:
         outputs.append(output)
+    return size
 
 
 def stop(kernel: subprocess.Popen[bytes]) -> None:
@@ -203,38 +204,45 @@ def run_cell(
     """
     outputs: list[dict[str, Any]] = []
     asked = client.execute(source, allow_stdin=False, stop_on_error=False)
-    deadline, interrupted, end = time.monotonic() + job["cell_seconds"], False, None
-    where = f"in cell {index + 1}"
-    while end is None:
-        try:
-            message = receive(client, 0.1)
-            if message and idle(message, asked):
-                break
-            output = message and output_of(message, asked)
-        except (AttributeError, LookupError, TypeError, ValueError):
-            end = "crashed", f"the kernel sent what is no message {where}"
-            break
-        if output:
-            room[0] -= len(json.dumps(output))
-            add(outputs, output)
-        if room[0] < 0:
-            end = "crashed", f"output above {job['output']:,} bytes {where}"
-        elif message is None and kernel.poll() is not None:
-            end = "crashed", f"the kernel ended itself {death(kernel.poll())} {where}"
-        elif time.monotonic() > deadline and interrupted:
-            end = (
-                "timed out",
-                f"timed out after {job['cell_seconds']:g} s {where}, and did not "
-                "react to an interrupt",
-            )
-        elif time.monotonic() > deadline:
-            kernel.send_signal(signal.SIGINT)
-            interrupted, deadline = True, time.monotonic() + GRACE
-    ended = f"timed out after {job['cell_seconds']:g} s" if interrupted else None
+    end, late = follow(kernel, client, asked, f"in cell {index + 1}", job, outputs, room)
+    ended = f"timed out after {job['cell_seconds']:g} s" if late else None
     tell(cell=index, outputs=outputs if room[0] >= 0 else [], ended=ended, last=end is not None)
     if end:
         stop(kernel)
         raise Ended(*end)
+
+
+def follow(
+    kernel: subprocess.Popen[bytes],
+    client: Any,
+    asked: str,
+    where: str,
+    job: dict[str, Any],
+    outputs: list[dict[str, Any]],
+    room: list[int],
+) -> tuple[tuple[str, str] | None, bool]:
+    """Collect what a cell shows; why no other can run, if none can, and whether it was late."""
+    deadline, late = time.monotonic() + job["cell_seconds"], False
+    while True:
+        try:
+            message = receive(client, 0.1)
+            if message and idle(message, asked):
+                return None, late
+            output = message and output_of(message, asked)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return ("crashed", f"the kernel sent what is no message {where}"), late
+        if output:
+            room[0] -= add(outputs, output)
+        if room[0] < 0:
+            return ("crashed", f"output above {job['output']:,} bytes {where}"), late
+        if message is None and kernel.poll() is not None:
+            return ("crashed", f"the kernel ended itself {death(kernel.poll())} {where}"), late
+        if time.monotonic() > deadline:
+            if late:
+                told = f"timed out after {job['cell_seconds']:g} s {where}, and did not react to"
+                return ("timed out", f"{told} an interrupt"), late
+            kernel.send_signal(signal.SIGINT)
+            late, deadline = True, time.monotonic() + GRACE
 
 
 def death(status: int | None) -> str:

@@ -82,9 +82,7 @@ def mistake(task: Task | None, reason: str) -> str:
             return sentence
     if "it is not written yet" in reason:
         return MISSING
-    if raised := re.match(
-        r"(it raised \w+|it changes argument \d|it changes its argument)", reason
-    ):
+    if raised := re.match(r"(it raised \w+|it changes its argument( \w+)?)", reason):
         return raised[0]
     if reason.startswith(("no answer", "forged", "right, but")):
         return reason.partition(" (")[0]

@@ -21,7 +21,14 @@ from grading.build import BuildError
 
 LARGEST = 20 << 20  # bytes of a file
 MOST = 20_000  # files
-NOISE = {"checks.json", ".ds_store", "thumbs.db", "desktop.ini", "timestamp.txt"}
+NOISE = {
+    "checks.json",
+    ".ds_store",
+    "thumbs.db",
+    "desktop.ini",
+    "timestamp.txt",
+    "submission_secret.txt",
+}
 # what a damaged or malicious archive makes of the modules that read it
 DAMAGE = (
     zipfile.BadZipFile,
@@ -42,12 +49,16 @@ DAMAGE = (
 
 @dataclass(frozen=True)
 class File:
-    """A file that was handed in: its path there, its time, and its content or why it has none."""
+    """A file that was handed in: its path there, its time, and its content or why it has none.
+
+    With it the secret under which an exchange gives its feedback back, if it came through one.
+    """
 
     path: str
     time: datetime
     content: bytes = b""
     refused: str = ""
+    secret: bytes = b""
 
 
 def files(source: Path) -> Iterator[File]:

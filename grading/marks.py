@@ -12,6 +12,7 @@ from typing import Any
 
 from grading import tables
 from grading.build import BuildError, known, names, nbgrader_log
+from grading.exchange import keep_secrets
 from grading.settings import Places, configuration, find_alembic
 from grading.whose import read_roster
 
@@ -157,6 +158,7 @@ def feedback(wanted: Sequence[str], places: Places) -> Iterator[str]:
                 written += not trouble
                 if trouble:
                     yield f"{name}, {student}: no page: {trouble}"
+        keep_secrets(name, students(places), places)
         yield f"{name}: {written} pages in {places.feedback}"
 
 

@@ -51,9 +51,10 @@ def parts(one: Distribution) -> set[str]:
 @cache
 def visible() -> tuple[Path, ...]:
     """The files and folders that a submission meets in the folders of installed packages."""
-    there = {
-        normal(one.name): one for one in distributions(path=site.getsitepackages()) if one.name
-    }
+    there: dict[str, Distribution] = {}
+    for one in distributions(path=site.getsitepackages()):
+        if one.name:
+            there.setdefault(normal(one.name), one)  # of two versions Python imports the first
     queue, found = [normal(name) for name in ROOTS], dict[str, Distribution]()
     while queue:
         name = queue.pop()

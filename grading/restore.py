@@ -48,20 +48,12 @@ def restore(submission: NotebookNode, released: NotebookNode) -> tuple[NotebookN
     unify(submission)
     originals = {name: cell for cell in released.cells if (name := grade_id(cell))}
     last = {name: i for i, cell in enumerate(submission.cells) if (name := grade_id(cell))}
-    cells, notes = [], []
+    cells, notes = [], list[str]()
     for i, cell in enumerate(submission.cells):
         name = grade_id(cell)
-        if name in originals and last[name] == i:
-            cells.append(repaired(cell, originals[name]))
-            notes += complaints(cell, originals[name])
-        else:
-            cells.append(plain(cell, cell.cell_type, {}))
-            if name:
-                notes.append(
-                    f"the cell {name} is there twice"
-                    if name in originals
-                    else f"the exercise has no cell {name}"
-                )
+        made, told = kept(cell, originals.get(name or ""), last.get(name or "") == i)
+        cells.append(made)
+        notes += told
     notes += [
         f"the cell {name} was missing, and has been put back"
         for name in originals
@@ -79,6 +71,20 @@ def restore(submission: NotebookNode, released: NotebookNode) -> tuple[NotebookN
         }
     )
     return made, notes
+
+
+def kept(
+    cell: NotebookNode, original: NotebookNode | None, counts: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """What stays of a submitted cell, which `counts` if it is the last of its name; and notes."""
+    if original is not None and counts:
+        return repaired(cell, original), complaints(cell, original)
+    name, notes = grade_id(cell), []
+    if name:
+        there = original is not None
+        told = f"the cell {name} is there twice" if there else f"the exercise has no cell {name}"
+        notes.append(told)
+    return plain(cell, cell.cell_type, {}), notes
 
 
 def unify(notebook: NotebookNode) -> None:

@@ -1,5 +1,10 @@
 """Runs a submission's cells where they can do no harm: `run(notebook, scene) -> Run`.
 
+It is done in three steps, of which the second may happen on another machine, which needs this
+course's clone and bubblewrap, and neither the class's folders nor the seed: `packed` makes a job of
+bytes, `execute` runs it in a sandbox and returns what was told there as bytes, and `understood`
+makes a notebook of that.
+
 The submission is a stranger's program. It may try to read the solutions, other submissions and
 the gradebook, to call the network, to fill memory or disk, to never end, to talk to an accomplice,
 and to write its own marks. So its kernel, and the client that drives it (`grading.inside`), run in
@@ -17,38 +22,40 @@ one `bubblewrap`:
 - nothing outside can be written: the job goes in and results come out through pipes, and no file
   of the machine holds either of them, even if the run is killed.
 
-What comes through the pipe is the student's word: this file makes it a well-formed notebook with
+What comes through the pipe is the student's word: `understood` makes it a well-formed notebook with
 outputs that cannot hurt the browser of the person who grades, and `grading.judge` decides.
 
 What it does not do: a hole in the kernel of the machine, in a call that the filter allows, is one
 here. `unsafe=True` runs the same with the limits only, on machines without bubblewrap.
 """
 
+import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
 
-from grading import calls, packages
+from grading import calls, cgroup, packages
 from grading.fence import COURSE, HOME, bound, fence
 from grading.outputs import ending, late, ran, with_outputs
-from grading.watch import Limits, watch
+from grading.watch import OUT_OF_MEMORY, Limits, parsed, watch
+from grading.watch import SandboxError as SandboxError
 
 HERE = Path(__file__).resolve().parent
+PROVEN: set[str] = set()  # the bubblewraps that have worked; trying it takes a tenth of a second
 ONLY_CHECK = '"""In grading only attnlib.check is there."""\n'
-
-
-class SandboxError(RuntimeError):
-    """The sandbox cannot be used: the machine's fault, never the submission's."""
 
 
 @dataclass(frozen=True)
@@ -109,25 +116,78 @@ def run(
     >>> done.status, done.notebook.cells[0].outputs[0].text
     ('finished', '2\\n')
     """
-    limits = limits or Limits()
-    if not unsafe and (complaint := unusable()):
-        raise SandboxError(complaint)
-    start, before = time.monotonic(), killed_for_memory()
+    return understood(notebook, execute(packed(notebook, scene, limits or Limits(), unsafe)))
+
+
+def packed(notebook: NotebookNode, scene: Scene, limits: Limits, unsafe: bool) -> bytes:
+    """All that a worker must know: the code cells, what they find, and what they may use."""
+    cells = enumerate(notebook.cells)
+    about = {
+        "cells": [[index, cell.source] for index, cell in cells if cell.cell_type == "code"],
+        "scene": asdict(scene),
+        "limits": asdict(limits),
+        "unsafe": unsafe,
+        "course": version(),
+    }
+    return json.dumps(about).encode()
+
+
+def execute(job: bytes) -> bytes:
+    """Run a packed job in a sandbox of this machine.
+
+    Returns:
+        a line of JSON about how it ended, and after it what was told inside, as it came.
+
+    Raises:
+        SandboxError: as `run`; the text names the machine.
+    """
+    about = json.loads(job)
+    scene, limits, unsafe = Scene(**about["scene"]), Limits(**about["limits"]), about["unsafe"]
     try:
-        lines, verdict = started(json.dumps(job(notebook, scene, limits, unsafe)), limits, unsafe)
+        if about["course"] != version():
+            raise SandboxError("the course's clone is not of the version of the one that asks")
+        if not unsafe and (complaint := unusable()):
+            raise SandboxError(complaint)
+        return tried(inner_job(about["cells"], scene, limits, unsafe), limits, unsafe)
     except (OSError, MemoryError) as error:
-        raise SandboxError(f"the sandbox did not start: {error or 'no memory'}") from error
+        told = f"the sandbox did not start: {error or 'no memory'}"
+        raise SandboxError(f"on {socket.gethostname()}: {told}") from error
+    except SandboxError as error:
+        raise SandboxError(f"on {socket.gethostname()}: {error}") from None
+
+
+def tried(job: dict[str, Any], limits: Limits, unsafe: bool) -> bytes:
+    """What `execute` does, once everything is there."""
+    start, before = time.monotonic(), killed_for_memory()
+    told, verdict = started(json.dumps(job), limits, unsafe)
+    lines = parsed(told)
     if not any("started" in line for line in lines):
         status, reason = verdict
         raise SandboxError(f"the sandbox did not start: {reason or status}")
-    status, reason = ending(lines, verdict)
-    if status == "crashed" and killed_for_memory() > before:
-        raise SandboxError("the machine has run out of memory, and has killed what it chose")
-    seconds = time.monotonic() - start
+    crashed = ending(lines, verdict)[0] == "crashed"
+    if crashed and killed_for_memory() > before and cgroup.home() is None:
+        raise SandboxError(OUT_OF_MEMORY)
+    about = {"verdict": verdict, "seconds": time.monotonic() - start}
+    return json.dumps(about).encode() + b"\n" + told
+
+
+def understood(notebook: NotebookNode, result: bytes) -> Run:
+    """The run that `execute` has told of; nothing of what came from inside is believed."""
+    head, _, told = result.partition(b"\n")
+    about, lines = json.loads(head), parsed(told)
+    status, reason = ending(lines, tuple(about["verdict"]))
+    seconds = about["seconds"]
     return Run(with_outputs(notebook, lines), status, reason, seconds, ran(lines), late(lines))
 
 
-def started(job: str, limits: Limits, unsafe: bool) -> tuple[list[dict[str, Any]], tuple[str, str]]:
+@cache
+def version() -> str:
+    """What is to be the same for those who ask and those who run: the code that is taken inside."""
+    files = [HERE / "away.py", HERE / "inside.py", *sorted((COURSE / "attnlib/check").glob("*.py"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def started(job: str, limits: Limits, unsafe: bool) -> tuple[bytes, tuple[str, str]]:
     """Start the job, and watch it to its end."""
     if not unsafe:
         held = os.memfd_create("check")
@@ -173,6 +233,8 @@ def unusable() -> str | None:
     if complaint := calls.unusable():
         return complaint
     argv = [*fence(Limits(), None), sys.executable, "-I", "-c", ""]
+    if argv[0] in PROVEN:
+        return None
     tried = subprocess.run(argv, capture_output=True, text=True, check=False)
     if tried.returncode:
         return (
@@ -180,10 +242,11 @@ def unusable() -> str | None:
             f"namespaces, or root with CAP_SYS_ADMIN): {tried.stderr.strip()}. In a container, "
             "allow them; see the page for teachers. --unsafe would run without it."
         )
+    PROVEN.add(argv[0])
     return None
 
 
-def job(notebook: NotebookNode, scene: Scene, limits: Limits, unsafe: bool) -> dict[str, Any]:
+def inner_job(cells: list[Any], scene: Scene, limits: Limits, unsafe: bool) -> dict[str, Any]:
     """All that goes into the sandbox, as JSON."""
     rlimits = {
         "RLIMIT_AS": limits.address_space,
@@ -192,14 +255,13 @@ def job(notebook: NotebookNode, scene: Scene, limits: Limits, unsafe: bool) -> d
         "RLIMIT_NOFILE": 256,
     } | ({} if unsafe else {"RLIMIT_NPROC": limits.threads})
     return {
-        "cells": [
-            [index, cell.source]
-            for index, cell in enumerate(notebook.cells)
-            if cell.cell_type == "code"
-        ],
+        "cells": cells,
         "rlimits": rlimits,
-        # Root is not held by the limit on threads, and owns files: become one who owns nothing.
-        "uid": 20_000 + os.getpid() % 40_000 if os.geteuid() == 0 and not unsafe else None,
+        # Root is not held by the limit on threads, and owns files: become one who owns nothing,
+        # another one for each submission that runs at the same time.
+        "uid": 20_000 + threading.get_native_id() % 40_000
+        if os.geteuid() == 0 and not unsafe
+        else None,
         "output": limits.output,
         "cell_seconds": limits.cell_seconds,
         "folder": scene.folder,
@@ -213,6 +275,11 @@ def job(notebook: NotebookNode, scene: Scene, limits: Limits, unsafe: bool) -> d
             "unsafe": unsafe,
         },
     }
+
+
+def nobody() -> int:
+    """A user of the machine whom nobody is, another one for each thread that runs a sandbox."""
+    return 20_000 + threading.get_native_id() % 40_000
 
 
 def python(work: str) -> list[str]:

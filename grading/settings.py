@@ -49,12 +49,13 @@ class Places:
     @property
     def gradebook(self) -> str:
         """The gradebook's address: ATTNLIB_GRADEBOOK, or a SQLite file at home."""
-        return os.environ.get(GRADEBOOK) or f"sqlite:///{self.home.resolve() / 'gradebook.db'}"
+        told = os.environ.get(GRADEBOOK, "").replace("postgresql://", "postgresql+psycopg://")
+        return told or f"sqlite:///{self.home.resolve() / 'gradebook.db'}"
 
     def has_gradebook(self) -> bool:
         """Whether there is a gradebook to read: none is made by reading."""
-        path = self.gradebook.removeprefix("sqlite:///").partition("?")[0]
-        return path == self.gradebook or Path(path).exists()
+        kind, _, path = self.gradebook.partition(":///")
+        return kind != "sqlite" or Path(path.partition("?")[0]).exists()
 
 
 def configuration(places: Places) -> Config:

@@ -1,13 +1,14 @@
-"""Grades one submission: `grade_one(name, student, how) -> report`.
+"""Grades one submission: `grade_one(name, student, how) -> report`, or step by step.
 
 It takes the submission through nbgrader's autograding, in this process, with the steps of
-`grading.preprocess`; the student's code itself runs in a sandbox. Whatever a submission does, it
-costs that submission only, and ends in a report with a reason: `report.json`, written last and in
-one piece beside the autograded notebook. What has a report of the same submission under the same
-seed is left alone; so nothing is graded twice, and what was interrupted is graded from its
-beginning. A fault of the machine (no room on the disk, no memory, a gradebook that is locked or
-broken, no sandbox) is no fault of a submission: it raises `MachineFault`, leaves no report, and
-stops the run until somebody has mended it.
+`grading.preprocess`; the student's code itself runs in a sandbox, here or elsewhere: `step` returns
+what is to be run, as the bytes of a job, and goes on when it is called with what the job has told.
+Whatever a submission does, it costs that submission only, and ends in a report with a reason:
+`report.json`, written last and in one piece beside the autograded notebook. What has a report of
+the same submission under the same seed is left alone; so nothing is graded twice, and what was
+interrupted is graded from its beginning. A fault of the machine (no room on the disk, no memory, a
+gradebook that is locked or broken, no sandbox) is no fault of a submission: it raises
+`MachineFault`, leaves no report, and stops the run until somebody has mended it.
 
 What it does not do: it decides no marks (that is `grading.judge`), and reads nothing that a
 student handed in but the one notebook.
@@ -15,29 +16,43 @@ student handed in but the one notebook.
 
 import hashlib
 import json
-import warnings
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import nbformat
+from nbgrader import api
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
+from grading import sandbox
 from grading.build import nbgrader_log
 from grading.faults import MACHINES, MachineFault, legible, patiently, sentence, write
 from grading.judge import seed_in_use
-from grading.preprocess import AUTOGRADE, GRADED, MANUAL, SANITIZE, released
+from grading.preprocess import (
+    AUTOGRADE,
+    GRADED,
+    MANUAL,
+    SANITIZE,
+    Answers,
+    Wanted,
+    job,
+    key,
+    read,
+    released,
+)
+from grading.readable import unreadable
 from grading.restore import grade_id
 from grading.settings import Places, configuration
 from grading.watch import Limits
 
 Report = dict[str, Any]
-LARGEST = 20 << 20  # bytes of a notebook
-MOST_CELLS = 2_000
+# nbgrader opens the gradebook nine times a submission, and SQLAlchemy would each time begin anew
+# with writing down nbgrader's questions in SQL: a fifth of the time of a submission at the desk
+api.create_engine = cache(api.create_engine)
 PATIENCE = 60.0  # seconds with a gradebook that another process is writing to
 
 
@@ -63,7 +78,7 @@ class How:
 
 
 def grade_one(name: str, student: str, how: How) -> Report:
-    """Grade one submission, or find its report.
+    """Grade one submission in this process, or find its report.
 
     Args:
         name: the exercise.
@@ -78,14 +93,36 @@ def grade_one(name: str, student: str, how: How) -> Report:
     Raises:
         MachineFault: the machine cannot grade; nothing is said about this submission.
     """
+    answers: dict[str, bytes] = {}
+    while isinstance(found := step(name, student, how, answers), bytes):
+        try:
+            answers = {key(found): sandbox.execute(found)}
+        except MACHINES as error:
+            raise MachineFault(sentence(error, how.places.home)) from error
+    return found
+
+
+def step(name: str, student: str, how: How, answers: Answers) -> Report | bytes:
+    """Go on with one submission until there is a report, or something is to be run.
+
+    Args:
+        name, student, how: as in `grade_one`.
+        answers: what `sandbox.execute` has returned, by the digest of its job; none at first.
+
+    Returns:
+        the report, or a job for `sandbox.execute`.
+
+    Raises:
+        MachineFault: as in `grade_one`.
+    """
     try:
-        return graded_or_found(name, student, how)
+        return advance(name, student, how, answers)
     except MACHINES as error:
         raise MachineFault(sentence(error, how.places.home)) from error
 
 
-def graded_or_found(name: str, student: str, how: How) -> Report:
-    """What `grade_one` does; a fault of the machine comes as it is."""
+def advance(name: str, student: str, how: How, answers: Answers) -> Report | bytes:
+    """What `step` does; a fault of the machine comes as it is."""
     path = how.places.submitted / student / name / f"{name}.ipynb"
     digest = fingerprint(path)
     there = read_report(report_path(name, student, how.places))
@@ -94,10 +131,15 @@ def graded_or_found(name: str, student: str, how: How) -> Report:
         return there
     if digest is None:
         return give_up(name, student, how, "not submitted", "nothing was handed in")
-    if complaint := unreadable(path):
-        return give_up(name, student, how, "crashed", complaint, digest)
+    if not answers:
+        complaint = unreadable(path)
+        if complaint:
+            return give_up(name, student, how, "crashed", complaint, digest)
+        return job(name, read(path), how.seed, how.limits, how.unsafe)
     try:
-        found = patiently(lambda: convert(name, student, how), how.patience)
+        found = patiently(lambda: convert(name, student, how, answers), how.patience)
+    except Wanted as error:  # the gradebook knows other check cells, or it was handed in anew
+        return error.job
     except NbGraderException as error:
         told = f"not graded, a person has to look at it: {error}"
         return give_up(name, student, how, MANUAL, told, digest)
@@ -164,38 +206,6 @@ def shortened(seed: str) -> str:
     return hashlib.sha256(f"report:{seed}".encode()).hexdigest()[:8]
 
 
-def unreadable(path: Path) -> str | None:
-    """Why a file is no notebook, in one line, or None if it is one."""
-    if path.is_symlink() or not path.is_file():
-        return "not a notebook: not a plain file"
-    if (size := path.stat().st_size) > LARGEST:
-        return f"not a notebook: {size:,} bytes, at most {LARGEST:,} are taken"
-    read: Any = nbformat.reads
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an old notebook, cells without ids: all restored
-            text = path.read_text(encoding="utf-8")
-            if (count := cells(json.loads(text))) > MOST_CELLS:
-                return f"not a notebook: {count:,} cells, at most {MOST_CELLS:,} are taken"
-            notebook = read(text, as_version=4)
-            nbformat.validate(notebook)
-        json.dumps(notebook, ensure_ascii=False).encode()
-    except (OSError, MemoryError):
-        raise
-    except Exception as error:  # whatever a stranger's file makes of a parser
-        told = str(error).strip().split("\n")[0][:200] or type(error).__name__
-        return f"not a notebook: {told}" if size else "not a notebook: the file is empty"
-    return None
-
-
-def cells(data: Any) -> int:
-    """How many cells there are in what may be a notebook, of this format or an older one."""
-    sheets = data.get("worksheets") if isinstance(data, dict) else None
-    places = [data, *(sheets if isinstance(sheets, list) else [])]
-    lists = (place.get("cells") for place in places if isinstance(place, dict))
-    return sum(len(found) for found in lists if isinstance(found, list))
-
-
 class Converter(Autograde):  # type: ignore[misc]
     """nbgrader's, and what went wrong is told as it was, not in a log."""
 
@@ -210,21 +220,24 @@ class Converter(Autograde):  # type: ignore[misc]
             raise
 
 
-def convert(name: str, student: str, how: How) -> Report:
+def convert(name: str, student: str, how: How, answers: Answers) -> Report:
     """Take one submission through nbgrader, and return what `grading.preprocess` found.
 
     Raises:
+        Wanted: there is no answer to the job that this submission is.
         NbGraderException: this submission cannot be graded; the text says why.
         OSError, MemoryError, SandboxError, SQLAlchemyError: it is the machine's fault.
     """
-    directory = CourseDirectory(config=settings(name, student, how))
+    config = settings(name, student, how)
+    config.Grade.answers = answers
+    directory = CourseDirectory(config=config)
     converter = Converter(coursedir=directory, config=directory.config, force=True)
     with nbgrader_log() as log:
         try:
             converter.start()
         except NbGraderException as error:
             found = converter.trouble or error.__context__
-            if isinstance(found, MACHINES):
+            if isinstance(found, (Wanted, *MACHINES)):
                 raise found from None
             told = f"{type(found).__name__}: {found}" if found else last_line(log.getvalue())
             raise NbGraderException(told[:300] or str(error)[:300]) from None

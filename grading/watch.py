@@ -5,7 +5,8 @@ outside: none of them can hide from it, or stop it. What they write is read as b
 limit, and nothing of it is believed.
 
 What it does not see is memory that no process maps. The filter of system calls lets none be made
-but files in folders of limited size, and what pipes and sockets hold.
+but files in folders of limited size, and what pipes and sockets hold. Where the machine's kernel
+lets us make control groups (`grading.cgroup`), it counts all of that, and needs no looking.
 """
 
 import contextlib
@@ -21,7 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grading import cgroup
+
+OUT_OF_MEMORY = "the machine has run out of memory, and has killed what it chose"
 TICK = 0.1  # seconds between two looks at the processes
+
+
+class SandboxError(RuntimeError):
+    """The sandbox cannot be used: the machine's fault, never the submission's."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ def watch(
     limits: Limits,
     job: str = "",
     passed: tuple[int, ...] = (),
-) -> tuple[list[dict[str, Any]], tuple[str, str]]:
+) -> tuple[bytes, tuple[str, str]]:
     """Start the process, read what it tells, and end it when it takes more than it may.
 
     Args:
@@ -57,13 +65,39 @@ def watch(
         passed: the file descriptors that it inherits.
 
     Returns:
-        lines: what it told, as far as it was understood.
+        told: what it wrote, for `parsed`.
         verdict: a status and a reason: why it was ended, or how it ended.
+
+    Raises:
+        SandboxError: the machine has run out of memory.
     """
+    with cgroup.group(limits.memory, limits.threads) as group:
+        process = begun(group.entered(argv) if group else argv, environment, job, passed)
+        told, complaint = bytearray(), bytearray()
+        try:
+            verdict = followed(process, limits, told, complaint)
+        finally:
+            kill_tree(process)
+        killed = group.killed() if group else ""
+    if killed == "machine":
+        raise SandboxError(OUT_OF_MEMORY)
+    if killed:
+        verdict = too_much_memory(limits)
+    words = complaint.decode(errors="replace").strip().rpartition("\n")[2][-300:]
+    return bytes(told), verdict or (
+        "crashed",
+        f"ended from inside (status {process.returncode}) {words}".strip(),
+    )
+
+
+def begun(
+    argv: list[str], environment: dict[str, str], job: str, passed: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
+    """The process, with the job on its standard input."""
     with os.fdopen(os.memfd_create("job"), "w+") as paper:
         paper.write(job)
         paper.seek(0)
-        process = subprocess.Popen(
+        return subprocess.Popen(
             argv,
             env=environment,
             stdin=paper,
@@ -72,30 +106,28 @@ def watch(
             start_new_session=True,
             pass_fds=passed,
         )
-    told, complaint, verdict = bytearray(), bytearray(), None
+
+
+def followed(
+    process: subprocess.Popen[bytes], limits: Limits, told: bytearray, complaint: bytearray
+) -> tuple[str, str] | None:
+    """Read until the process ends or takes too much; why it is to be ended, if it is."""
     deadline, look, begun = time.monotonic() + limits.boot_seconds, 0.0, False
-    try:
-        for stream, chunk in chunks(process):
-            (told if stream is process.stdout else complaint).extend(chunk)
-            now = time.monotonic()
-            if not begun and told:
-                begun, deadline = True, now + limits.total_seconds
-            if len(told) > 2 * limits.output or len(complaint) > limits.output:
-                verdict = "crashed", f"killed: output above {limits.output:,} bytes"
-            elif now > deadline:
-                seconds = limits.total_seconds if begun else limits.boot_seconds
-                verdict = "timed out", f"timed out after {seconds:g} s in total"
-            elif now > look:
-                look, verdict = now + TICK, excess(process.pid, limits)
-            if verdict:
-                break
-    finally:
-        kill_tree(process)
-    words = complaint.decode(errors="replace").strip().rpartition("\n")[2][-300:]
-    return parsed(bytes(told)), verdict or (
-        "crashed",
-        f"ended from inside (status {process.returncode}) {words}".strip(),
-    )
+    for stream, chunk in chunks(process):
+        (told if stream is process.stdout else complaint).extend(chunk)
+        now, verdict = time.monotonic(), None
+        if not begun and told:
+            begun, deadline = True, now + limits.total_seconds
+        if len(told) > 2 * limits.output or len(complaint) > limits.output:
+            verdict = "crashed", f"killed: output above {limits.output:,} bytes"
+        elif now > deadline:
+            seconds = limits.total_seconds if begun else limits.boot_seconds
+            verdict = "timed out", f"timed out after {seconds:g} s in total"
+        elif now > look:
+            look, verdict = now + TICK, excess(process.pid, limits)
+        if verdict:
+            return verdict
+    return None
 
 
 def chunks(process: subprocess.Popen[bytes]) -> Iterator[tuple[Any, bytes]]:
@@ -121,8 +153,13 @@ def excess(root: int, limits: Limits) -> tuple[str, str] | None:
     if len(pids) > limits.processes:
         return "crashed", f"killed: more than {limits.processes} processes"
     if sum(map(memory, pids)) > limits.memory:
-        return "crashed", f"killed: memory above {limits.memory / 2**30:.3g} GB"
+        return too_much_memory(limits)
     return None
+
+
+def too_much_memory(limits: Limits) -> tuple[str, str]:
+    """The verdict on a submission that has taken more memory than it may."""
+    return "crashed", f"killed: memory above {limits.memory / 2**30:.3g} GB"
 
 
 def tree(root: int) -> list[int]:
@@ -131,7 +168,8 @@ def tree(root: int) -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError, IndexError):
-                after_name = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                with open(f"/proc/{name}/stat", "rb", buffering=0) as file:  # of all the machine's
+                    after_name = file.read(1024).rpartition(b")")[2].split()
                 children.setdefault(int(after_name[1]), []).append(int(name))
     found = [root]
     for pid in found:

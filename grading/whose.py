@@ -23,6 +23,7 @@ class Row:
     reason: str = ""
     kept: Path | None = None
     digest: str = ""
+    secret: bytes = b""
 
     @property
     def content(self) -> bytes:

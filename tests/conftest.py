@@ -6,7 +6,8 @@ hide.
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import urlparse
 
@@ -56,22 +57,41 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """A page that reaches nothing but 127.0.0.1; `page.asked` lists what else was asked for."""
+def opened(browser: Any) -> Any:
+    """A page of its own; see `page`."""
     context = browser.new_context(viewport={"width": 1200, "height": 1000}, accept_downloads=True)
-    opened = context.new_page()
-    opened.asked, opened.errors = [], []
+    made = context.new_page()
+    made.asked, made.errors = [], []
 
     def guard(route: Any) -> None:
         address = urlparse(route.request.url)
         if address.scheme in ("http", "https", "ws", "wss") and address.hostname != "127.0.0.1":
-            opened.asked.append(route.request.url)
+            made.asked.append(route.request.url)
             route.abort()
         else:
             route.continue_()
 
     context.route("**/*", guard)
-    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
-    yield opened
-    context.close()
+    made.on("pageerror", lambda error: made.errors.append(str(error)))
+    return made
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that reaches nothing but 127.0.0.1; `page.asked` lists what else was asked for."""
+    made = opened(browser)
+    yield made
+    made.context.close()
+
+
+@pytest.fixture(scope="module")
+def pages(browser: Any) -> Iterator[Callable[[], Any]]:
+    """Makes pages such as `page`, each with cookies of its own, as many people have."""
+    with ExitStack() as stack:
+
+        def make() -> Any:
+            made = opened(browser)
+            stack.callback(made.context.close)
+            return made
+
+        yield make

@@ -224,10 +224,10 @@ def test_signed_maps_are_symmetric_around_zero_which_is_the_paper(monkeypatch):
 
 
 def test_a_signed_scale_may_have_a_given_end(monkeypatch):
-    given = {"weights": VALUES, "destinations": "ab", "sources": "xyz", "colorbar": "score"}
+    given = {"weights": VALUES, "destinations": "ab", "sources": "xyz"}
     axes = axes_of(heatmap, monkeypatch, signed=True, vmax=5.0, **given)
     assert axes[0].images[0].get_clim() == (-5, 5)
-    assert axes[-1].get_ylabel() == "score"
+    assert axes[-1].get_ylabel() == "value"
 
 
 def test_the_words_of_a_signed_map_name_the_strongest_of_either_sign():

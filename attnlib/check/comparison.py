@@ -35,7 +35,7 @@ def _call(task: str, case: Case) -> str:
     return f"{task}({text if len(text) < 160 else text[:159] + '…'})"
 
 
-def _spoiled(answer: Any, before: Sequence[Any], after: Any) -> str | None:
+def _spoiled(answer: Any, before: Sequence[Any], after: Any, names: Sequence[str]) -> str | None:
     """What is wrong whatever the right answer is: it raised, or it changed an argument."""
     if isinstance(answer, Raised):
         if answer.error.startswith("returned "):
@@ -47,7 +47,8 @@ def _spoiled(answer: Any, before: Sequence[Any], after: Any) -> str | None:
     pairs = zip(before, after, strict=True) if len(before) == len(after or ()) else [(0, 1)]
     changed = [i for i, (one, other) in enumerate(pairs, 1) if not same(one, other)]
     if changed:
-        which = f"argument {changed[0]}" if len(before) > 1 else "its argument"
+        known = names[changed[0] - 1 : changed[0]]
+        which = f"its argument {known[0]}" if known else f"argument {changed[0]}"
         tensor = bool(before) and isinstance(before[changed[0] - 1], Tensor)
         copy = "a copy (x.clone())" if tensor else "a copy"
         return f"it changes {which} in place: work on {copy}, the caller's stays as it was"
@@ -75,8 +76,9 @@ def complaint(
         fresh: whether an argument itself, or a view of it, is no answer.
     """
     found: list[tuple[int, str]] = []
+    names = next((case.names for case in cases if case.names), ())
     for i, (case, answer) in enumerate(zip(cases, answers, strict=True)):
-        wrong = _spoiled(answer.output, case.args, answer.after)
+        wrong = _spoiled(answer.output, case.args, answer.after, names)
         if wrong and not isinstance(answer.output, Raised):
             return f"{wrong} ({_call(task, case)})"
         if not wrong and accepts is not None:
@@ -98,6 +100,8 @@ def _judged(accepts: Accepts, args: tuple[Any, ...], output: Any) -> str | None:
     try:
         return accepts(from_json(to_json(args)), output)
     except Exception as error:
+        if output is None:
+            return "the answer is None: is a return missing?"
         told = f"{type(error).__name__}: {error}"
         return f"the answer is {describe(output)}, which cannot be judged ({told[:200]})"
 
@@ -129,9 +133,8 @@ def _likeliest(
     best = max(filter(explains, shown), key=lambda name: len(shown[name]), default="")
     if best:
         return shown[best][0], best
-    if _all_same([answer.output for answer in answers]) and not _all_same(
-        [case.expected for case in cases]
-    ):
+    outputs, due = [answer.output for answer in answers], [case.expected for case in cases]
+    if outputs[0] is not None and _all_same(outputs) and not _all_same(due):
         return found[0][0], "the same answer whatever it is given: it must depend on the input"
     return next((f for f in found if isinstance(answers[f[0]].output, Raised)), found[0])
 
@@ -217,6 +220,8 @@ def _array_difference(expected: Any, answer: Any, tolerance: float, name: str) -
     got, wanted = (_exact(expected, x[tuple(place)].item(), tolerance) for x in (a, e))
     if kind == torch.float64 and (a.isnan() & ~e.isnan()).any():
         wanted += " (NaN comes of 0/0, ∞ − ∞ or 0 · ∞; look for what is 0 or ∞ there)"
+    elif kind == torch.float64 and (a.isinf() & ~e.isinf()).any():
+        wanted += " (∞ comes of a division by 0, or of log 0; look for what is 0 there)"
     return (
         f"{int((~right).sum())} of {right.numel()} values of {name} differ; "
         f"the largest difference is at {place}: got {got}, expected {wanted}"

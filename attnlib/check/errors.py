@@ -51,10 +51,26 @@ SENTENCES = (
         r"[Ii]ndex \S+ is out of (bounds|range)|index out of range",
         "an index is larger than its axis: compare it with the shape; the last one is length − 1",
     ),
+    (
+        r"Dimension out of range|axis -?\d+ is out of bounds",
+        "this tensor has not so many axes: print its shape before this line. Axes are counted "
+        "from 0, and dim=-1 is the last one, however many there are",
+    ),
+    (
+        r"to satisfy the constraint",
+        "some values are not what is wanted there, such as NaN, or weights that do not sum to 1: "
+        "print them before this line, the rows of padding too",
+    ),
 )
 TURNED = (
     "the shapes do not fit: print both before this line. On a tensor of more than two axes `.T` "
     "turns all of them around, the batch too; `.mT` swaps the last two and leaves the others"
+)
+# what torch and numpy say of shapes; a ValueError may name one and complain of the values
+MEET = (
+    r"^(RuntimeError|IndexError|UserWarning): .*(size|shape|dimension)"
+    r"|^ValueError: .*(broadcast|aligned|[Mm]ismatch|match|same shape|reshape|inhomogeneous"
+    r"|different to the input size)"
 )
 SHAPES = "the shapes do not fit: print both before this line, and say which axes should meet"
 
@@ -68,13 +84,13 @@ def sentence(error: str, args: Sequence[Any]) -> str:
 
     >>> sentence("RuntimeError: index out of range in self", ())[:34]
     'an index is larger than its axis: '
-    >>> sentence("ValueError: my own", ())
+    >>> sentence("ValueError: my own shape", ())
     ''
     """
     for pattern, told in SENTENCES:
         if re.search(pattern, error):
             return told
-    if not re.search(r"size|shape|dimension", error):
+    if not re.search(MEET, error.partition(" (line ")[0], re.DOTALL):
         return ""
     batch = any(getattr(one, "ndim", 0) > 2 for one in args)
     return TURNED if batch and re.search(r"\.T\b", error) else SHAPES

@@ -6,9 +6,7 @@ Nothing here knows a particular model: a model is given as a function, or its ma
 from attnlib.explain.adversary import Adversary, adversarial_attention, exact_adversary
 from attnlib.explain.aggregation import aggregate_maps, flow, reduce_map, rollout, schemes
 from attnlib.explain.faithfulness import (
-    Erasure,
     RankCorrelation,
-    erasure,
     jensen_shannon,
     kendall,
     permutation_shift,
@@ -20,27 +18,21 @@ from attnlib.explain.faithfulness import (
 from attnlib.explain.saliency import (
     aggregate,
     gradient,
-    gradient_importance,
     gradient_times_input,
-    importance,
     integrated_gradients,
     leave_one_out,
 )
 
 __all__ = [
     "Adversary",
-    "Erasure",
     "RankCorrelation",
     "adversarial_attention",
     "aggregate",
     "aggregate_maps",
-    "erasure",
     "exact_adversary",
     "flow",
     "gradient",
-    "gradient_importance",
     "gradient_times_input",
-    "importance",
     "integrated_gradients",
     "jensen_shannon",
     "kendall",

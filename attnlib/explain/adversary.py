@@ -4,7 +4,7 @@
 `exact_adversary` computes the answer where the output is linear in the weights. Both keep to ε.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -43,7 +43,6 @@ def adversarial_attention(
     lr: float = 0.1,
     seed: int = 0,
     keep: Sequence[int] = (),
-    progress: bool = False,
 ) -> Adversary:
     """The most different weights that leave the prediction where it is.
 
@@ -63,17 +62,18 @@ def adversarial_attention(
         lr: its learning rate.
         seed: of the starts.
         keep: steps at which to keep the best weights so far, for the path.
-        progress: show a bar.
     """
-    from tqdm.auto import tqdm
-
     if epsilon < 0 or starts < 1 or steps < 1:
         raise ValueError(f"need ε ≥ 0, starts and steps ≥ 1, got {epsilon}, {starts}, {steps}")
     alpha, y = attention.detach(), predict(attention).detach()
     theta, path = _random_logits(alpha, starts, seed), {}
     best, best_jsd = alpha, torch.zeros_like(y)
-    search = _ascent(predict, theta, alpha, y, mask, epsilon, steps, lr)
-    for step, weights in tqdm(search, "adversary", steps + 1, disable=not progress):
+
+    def cost(weights: Tensor) -> Tensor:
+        excess = ((predict(weights) - y).abs() - epsilon).relu()
+        return (10 * excess - jensen_shannon(weights, alpha)).sum()
+
+    for step, weights in _ascent(cost, theta, mask, steps, lr):
         if step % 10 == 0 or step == steps or step in keep:
             candidates = _project_to_epsilon(predict, weights, alpha, y, epsilon)
             best, best_jsd = _better(candidates, alpha, best, best_jsd)
@@ -94,14 +94,7 @@ def _random_logits(alpha: Tensor, starts: int, seed: int) -> Tensor:
 
 
 def _ascent(
-    predict: Predict,
-    theta: Tensor,
-    alpha: Tensor,
-    y: Tensor,
-    mask: Tensor,
-    epsilon: float,
-    steps: int,
-    lr: float,
+    cost: Callable[[Tensor], Tensor], theta: Tensor, mask: Tensor, steps: int, lr: float
 ) -> Iterator[tuple[int, Tensor]]:
     """The way of the logits (K, B, T): every step from 0 on, and the weights (K, B, T) there."""
     theta = theta.requires_grad_()
@@ -111,9 +104,8 @@ def _ascent(
         yield step, weights.detach()
         if step == steps:
             return
-        excess = ((predict(weights) - y).abs() - epsilon).relu()
         optimizer.zero_grad()
-        (10 * excess - jensen_shannon(weights, alpha)).sum().backward()
+        cost(weights).backward()
         optimizer.step()
 
 

@@ -111,12 +111,9 @@ def composition(first: Tensor, second: Tensor) -> Tensor:
     Returns:
         (...), between 0 and 1.
     """
-    return _norm(first @ second) / (_norm(first) * _norm(second))
-
-
-def _norm(matrix: Tensor) -> Tensor:
-    norm: Tensor = torch.linalg.matrix_norm(matrix)
-    return norm
+    norm = torch.linalg.matrix_norm
+    share: Tensor = norm(first @ second) / (norm(first) * norm(second))
+    return share
 
 
 def repeated_tokens(

@@ -7,11 +7,13 @@ and where `mask` (B, T) is False. Everything runs over a whole test set at once.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from attnlib.tokenizers.words import check_padding
 
 Predict = Callable[[Tensor], Tensor]
 LN2 = math.log(2)
@@ -58,28 +60,10 @@ class RankCorrelation:
     tau: Tensor
     p: Tensor
 
-    @property
-    def mean(self) -> float:
-        """Mean τ of the texts that have one."""
-        return float(self.tau.nanmean())
-
     def significant(self, level: float = 0.05) -> float:
         """Share of the texts with a τ whose p is at most `level`."""
         defined = ~self.tau.isnan()
         return float((self.p[defined] <= level).float().mean())
-
-    def interval(
-        self, level: float = 0.95, draws: int = 1000, seed: int = 0
-    ) -> tuple[float, float]:
-        """Bootstrap interval of the mean: texts are drawn again, with replacement."""
-        tau = self.tau[~self.tau.isnan()]
-        if len(tau) == 0:
-            raise ValueError("no text has a τ, so their mean has no interval")
-        generator = torch.Generator().manual_seed(seed)
-        rows = torch.randint(len(tau), (draws, len(tau)), generator=generator)
-        ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=tau.dtype)
-        low, high = tau[rows].mean(1).quantile(ends).tolist()
-        return low, high
 
     def take(self, rows: Tensor) -> "RankCorrelation":
         """Some of the texts: those of a class, say."""
@@ -119,20 +103,13 @@ def kendall(a: Tensor, b: Tensor, mask: Tensor) -> RankCorrelation:
 
 def permute(attention: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """The weights of each row in a random order among its real tokens, (B, T)."""
-    keys = torch.rand(attention.shape, generator=generator).masked_fill(~mask, 2.0)
-    if (mask != (torch.arange(mask.shape[-1]) < mask.sum(-1, keepdim=True))).any():
-        raise ValueError("padding may stand only at the end of a row")
+    keys = torch.rand(attention.shape, generator=generator).masked_fill(~check_padding(mask), 2.0)
     return attention.gather(-1, keys.argsort(-1))  # padding sorts last, where it was
 
 
 @torch.no_grad()
 def permutation_shift(
-    predict: Predict,
-    attention: Tensor,
-    mask: Tensor,
-    count: int = 100,
-    seed: int = 0,
-    progress: bool = False,
+    predict: Predict, attention: Tensor, mask: Tensor, count: int = 100, seed: int = 0
 ) -> Tensor:
     """Median |Δŷ| over random orders of the weights (Jain and Wallace 2019, section 4.2.1).
 
@@ -142,51 +119,17 @@ def permutation_shift(
         mask: True on real tokens, (B, T).
         count: orders to try.
         seed: of the orders.
-        progress: show a bar.
 
     Returns:
         (B,), between 0 and 1.
     """
-    from tqdm.auto import tqdm
-
     generator = torch.Generator().manual_seed(seed)
     y = predict(attention)
-    shifts = [
-        (predict(permute(attention, mask, generator)) - y).abs()
-        for _ in tqdm(range(count), desc="permutations", disable=not progress)
-    ]
+    shifts = [(predict(permute(attention, mask, generator)) - y).abs() for _ in range(count)]
     return torch.stack(shifts).quantile(0.5, 0)
 
 
 # --- does the prediction change when the words go? --------------------------------------------
-
-
-@dataclass(frozen=True)
-class Erasure:
-    """What happens to the predicted class when tokens are taken away in an order.
-
-    Attributes:
-        fractions: (F,) shares of a text's tokens.
-        without: mean probability of the class that the whole text has, without the first share
-            of the order, (F,).
-        only: the same with nothing but that share, (F,).
-        whole: with the whole text.
-    """
-
-    fractions: Tensor
-    without: Tensor
-    only: Tensor
-    whole: float
-
-    @property
-    def comprehensiveness(self) -> float:
-        """Mean fall when the top tokens go: high if they mattered (DeYoung et al. 2020)."""
-        return self.whole - float(self.without.mean())
-
-    @property
-    def sufficiency(self) -> float:
-        """Mean fall when only the top tokens stay: low if they are enough."""
-        return self.whole - float(self.only.mean())
 
 
 def select(ids: Tensor, mask: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:
@@ -202,52 +145,6 @@ def select(ids: Tensor, mask: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:
     return ids.gather(-1, order).masked_fill(~kept, 0), kept
 
 
-@torch.no_grad()
-def erasure(
-    predict: Callable[[Tensor, Tensor], Tensor],
-    ids: Tensor,
-    mask: Tensor,
-    scores: Tensor,
-    fractions: Sequence[float] = (0.05, 0.1, 0.2, 0.5),
-    batch_size: int = 512,
-) -> Erasure:
-    """Take away the tokens with the highest scores, and keep nothing but them.
-
-    Args:
-        predict: ids (B, T') and mask (B, T') to ŷ (B,), the probability of the positive class.
-        ids: (N, T), padded at the end.
-        mask: True on real tokens, (N, T).
-        scores: (N, T), higher is more important.
-        fractions: shares of a text's tokens, rounded up; at least one token always stays.
-        batch_size: texts at a time.
-    """
-    lengths = mask.sum(-1, keepdim=True)
-    order = scores.masked_fill(~mask, -torch.inf).argsort(descending=True, stable=True)
-    rank = order.argsort(-1)
-
-    def predicted(kept: Tensor) -> Tensor:
-        parts = [
-            predict(*select(ids[rows], mask[rows], kept[rows]))
-            for rows in torch.arange(len(ids)).split(batch_size)
-        ]
-        return torch.cat(parts)
-
-    whole = predicted(mask)
-    positive = whole >= 0.5
-
-    def of_class(y: Tensor) -> Tensor:
-        return torch.where(positive, y, 1 - y).mean()
-
-    without, only = [], []
-    for fraction in fractions:
-        count = (lengths * fraction - 1e-6).ceil().clamp_min(1)
-        without.append(of_class(predicted(rank >= count.minimum(lengths - 1))))
-        only.append(of_class(predicted(rank < count)))
-    return Erasure(
-        torch.tensor(fractions), torch.stack(without), torch.stack(only), float(of_class(whole))
-    )
-
-
 def random_scores(mask: Tensor, seed: int = 0) -> Tensor:
-    """Scores (N, T) that know nothing: the baseline of `erasure`."""
+    """Scores (N, T) that know nothing, beside which every order of words is judged."""
     return torch.rand(mask.shape, generator=torch.Generator().manual_seed(seed)) * mask

@@ -168,7 +168,9 @@ def planted_map(
         "vertical": lambda: _vertical(length, causal, generator),
         "diagonal": lambda: _diagonal(length, causal, generator),
         "block": lambda: _spread(length, 1.0, generator) * (part[:, None] == part),
-        "heterogeneous": lambda: _spread(length, _within(0, 4, generator), generator),
+        "heterogeneous": lambda: _spread(
+            length, 4 * torch.rand((), generator=generator).item(), generator
+        ),
     }
     parts = [_rows(made[name](), causal) for name in pattern.split("+")]
     rest = _rows(_spread(length, 1.0, generator), causal)
@@ -209,10 +211,6 @@ def _rows(weights: Tensor, causal: bool) -> Tensor:
     weights = weights + 1e-6
     weights = weights.tril() if causal else weights
     return weights / weights.sum(-1, keepdim=True)
-
-
-def _within(low: float, high: float, generator: torch.Generator) -> float:
-    return low + (high - low) * torch.rand((), generator=generator).item()
 
 
 def _spread(length: int, sharpness: float, generator: torch.Generator) -> Tensor:

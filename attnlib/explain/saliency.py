@@ -10,8 +10,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attnlib.models.config import check_choice
+
 Score = Callable[[Tensor], Tensor]
-HOW = ("avg", "l1", "l2")
 
 
 def gradient(score: Score, embeddings: Tensor) -> Tensor:
@@ -64,8 +65,7 @@ def aggregate(gradients: Tensor, how: str = "l2", mask: Tensor | None = None) ->
     >>> [aggregate(both, how).item() for how in ("avg", "l1", "l2")]
     [-0.5, 3.5, 5.0]
     """
-    if how not in HOW:
-        raise ValueError(f"how must be one of {HOW}, got {how!r}")
+    check_choice("how", how, ("avg", "l1", "l2"))
     if how == "avg":
         tokens = gradients.mean(-1)
     elif how == "l1":
@@ -78,28 +78,6 @@ def aggregate(gradients: Tensor, how: str = "l2", mask: Tensor | None = None) ->
 def gradient_times_input(score: Score, embeddings: Tensor, mask: Tensor | None = None) -> Tensor:
     """Σ_j x_{t,j} ∇_{t,j}: what a token adds to the score, were it linear; signed, (..., T)."""
     return _masked((gradient(score, embeddings) * embeddings.detach()).sum(-1), mask)
-
-
-def importance(tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Signed scores (..., T) as shares: |s_t| / Σ_i |s_i|, or equal shares where all are 0.
-
-    >>> importance(torch.tensor([1.0, -3.0]))
-    tensor([0.2500, 0.7500])
-    """
-    size = _masked(tokens.abs(), mask)
-    total = size.sum(-1, keepdim=True)
-    real = torch.ones_like(size) if mask is None else mask.to(size).expand_as(size)
-    equal = real / real.sum(-1, keepdim=True).clamp_min(1)
-    return torch.where(total > 0, size / total, equal)
-
-
-def gradient_importance(score: Score, embeddings: Tensor, mask: Tensor | None = None) -> Tensor:
-    """|Σ_j x_{t,j} ∇_{t,j}|, normalised to sum 1 over the tokens: (..., T).
-
-    The measure of Jain and Wallace (2019, section 4.1). They cut the gradient off at the attention
-    weights; do so with a score such as `model.scorer(mask, detach=True)`.
-    """
-    return importance(gradient_times_input(score, embeddings), mask)
 
 
 def integrated_gradients(
@@ -136,11 +114,7 @@ def integrated_gradients(
 
 @torch.no_grad()
 def leave_one_out(
-    predict: Callable[[Tensor, Tensor], Tensor],
-    ids: Tensor,
-    mask: Tensor,
-    batch_size: int = 512,
-    progress: bool = False,
+    predict: Callable[[Tensor, Tensor], Tensor], ids: Tensor, mask: Tensor, batch_size: int = 512
 ) -> Tensor:
     """ŷ − ŷ₋ₜ: how much the prediction falls when token t is deleted (not replaced).
 
@@ -149,13 +123,10 @@ def leave_one_out(
         ids: (N, T), padded at the end.
         mask: True on real tokens, (N, T).
         batch_size: shortened texts at a time; there are as many as real tokens.
-        progress: show a bar.
 
     Returns:
         (N, T), signed, 0 on padding and for a text of one token.
     """
-    from tqdm.auto import tqdm
-
     lengths = mask.sum(1)
     rows, positions = (mask & (lengths > 1)[:, None]).nonzero(as_tuple=True)
     order = lengths[rows].argsort(stable=True)  # texts of like length share a batch
@@ -165,8 +136,7 @@ def leave_one_out(
         whole.append(predict(ids[chunk, :longest], mask[chunk, :longest]))
     full = torch.cat(whole)
     effect = full.new_zeros(mask.shape)
-    parts = order.split(batch_size) if len(order) else ()
-    for part in tqdm(parts, desc="leave one out", disable=not progress):
+    for part in order.split(batch_size) if len(order) else ():
         row, position = rows[part], positions[part]
         columns = torch.arange(int(lengths[row].max()) - 1)
         columns = columns + (columns >= position[:, None]).long()  # those after t move up

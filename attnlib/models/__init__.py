@@ -4,7 +4,8 @@ Nothing here is trained or loaded, and none of them knows a tokenizer.
 """
 
 from attnlib.models.cache import KVCache
-from attnlib.models.classifiers import AttentionClassifier, ClassifierOutput, TransformerClassifier
+from attnlib.models.classifiers import AttentionClassifier, ClassifierOutput
+from attnlib.models.cls import ClsClassifier, TransformerClassifier
 from attnlib.models.config import TransformerConfig
 from attnlib.models.evaluation import evaluating
 from attnlib.models.histogram import HistogramModel
@@ -17,6 +18,7 @@ from attnlib.models.translator import Translator
 __all__ = [
     "AttentionClassifier",
     "ClassifierOutput",
+    "ClsClassifier",
     "CountModel",
     "Elman",
     "HistogramModel",

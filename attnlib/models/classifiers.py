@@ -1,30 +1,25 @@
-"""Classifiers with attention: a text goes in, one number comes out.
+"""A classifier with attention: a text goes in, one number comes out.
 
 `AttentionClassifier` is the model of the debate about attention as explanation (Jain and Wallace
-2019): encode every token, weigh the states, classify the weighted sum. `TransformerClassifier`
-reads the same batches with layers and heads.
+2019): encode every token, weigh the states, classify the weighted sum. Those that classify from
+[CLS] read the same batches, see `cls`.
 
 Batches are those of `Vocabulary.most_frequent`: ids padded at the end, and a mask that is True on
 real tokens. Nothing here trains: see `training.classification`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attnlib.attention import masked_softmax
-from attnlib.models.config import TransformerConfig, check_choice
+from attnlib.models.config import check_choice
 from attnlib.models.evaluation import evaluating
 from attnlib.models.recurrent import run_padded
-from attnlib.models.transformer import Transformer
-from attnlib.tokenizers.words import CLS, check_padding, padding_mask
-from attnlib.trace import Trace, kept, token_names, wanted
-
-ENCODERS = ("lstm", "average", "cnn")
-ATTENTIONS = ("additive", "dot", "uniform", "given")
+from attnlib.tokenizers.words import check_padding, padding_mask
+from attnlib.trace import Trace, kept, token_names
 
 
 class ClassifierOutput(NamedTuple):
@@ -79,8 +74,8 @@ class AttentionClassifier(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_choice("encoder", encoder, ENCODERS)
-        check_choice("attention", attention, ATTENTIONS)
+        check_choice("encoder", encoder, ("lstm", "average", "cnn"))
+        check_choice("attention", attention, ("additive", "dot", "uniform", "given"))
         if kernel % 2 == 0:
             raise ValueError(f"kernel must be odd, to have a token in its middle; got {kernel}")
         self.kind, self.attention_kind, self.dropout = encoder, attention, dropout
@@ -211,92 +206,3 @@ def _encoder(kind: str, d_embed: int, d_hidden: int, kernel: int) -> nn.Module:
     if kind == "cnn":
         return nn.Conv1d(d_embed, d_hidden, kernel, padding=kernel // 2)
     return nn.Linear(d_embed, d_hidden)
-
-
-class TransformerClassifier(nn.Module):
-    """A transformer encoder that classifies from the last state of a [CLS] token before the text.
-
-    Ids and masks are those of `AttentionClassifier`, without [CLS]: it is added here, so whatever
-    has a place in the sequence has one more: embeddings (B, T + 1, d_model), maps of T + 1 tokens.
-    """
-
-    def __init__(
-        self,
-        vocab_size: int,
-        d_model: int = 64,
-        layers: int = 2,
-        heads: int = 4,
-        d_ff: int | None = 128,
-        max_len: int = 256,
-        dropout: float = 0.0,
-        norm: str = "pre",
-        bias: bool = True,
-    ) -> None:
-        super().__init__()
-        config = TransformerConfig(vocab_size, d_model, layers, heads, d_ff=d_ff, dropout=dropout)
-        config = replace(config, max_len=max_len + 1, norm=norm, bias=bias)
-        config = replace(config, causal=False, head=False)
-        self.encoder = Transformer(config)
-        self.output = nn.Linear(d_model, 1)
-
-    @property
-    def max_len(self) -> int:
-        """The most tokens of a text that it reads, [CLS] not counted."""
-        return self.encoder.config.max_len - 1
-
-    def embed(self, ids: Tensor) -> Tensor:
-        """What enters the first layer, [CLS] in front: (B, T) to (B, T + 1, d_model)."""
-        return self.encoder.embed(torch.cat([torch.full_like(ids[:, :1], CLS), ids], 1))
-
-    def classify_embeddings(
-        self, x: Tensor, mask: Tensor, need_weights: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
-        """Logits (B,) and maps (B, L, H, T + 1, T + 1), if needed, from embeddings."""
-        with_cls = torch.cat([torch.ones_like(mask[:, :1]), mask], 1)
-        maps = []
-        for state in self.encoder.run(x, with_cls, need_weights=need_weights):
-            x = state.residual
-            maps.append(state.attention)
-        logits = self.output(self.encoder.final_norm(x)[:, 0]).squeeze(-1)
-        return logits, torch.stack(maps, 1) if need_weights else None  # type: ignore[arg-type]
-
-    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Logits (B,) of ids (B, T)."""
-        mask = padding_mask(ids) if mask is None else mask
-        return self.classify_embeddings(self.embed(ids), mask)[0]
-
-    @torch.no_grad()
-    def maps(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        """All attention maps of a batch, (B, L, H, T + 1, T + 1); token 0 is [CLS]."""
-        mask = padding_mask(ids) if mask is None else mask
-        found = self.classify_embeddings(self.embed(ids), mask, need_weights=True)[1]
-        assert found is not None
-        return found
-
-    def scorer(self, mask: Tensor) -> Callable[[Tensor], Tensor]:
-        """ŷ (B,) as a function of embeddings (B, T + 1, d_model)."""
-        return lambda x: self.classify_embeddings(x, mask)[0].sigmoid()
-
-    @torch.no_grad()
-    def trace(
-        self,
-        ids: Tensor,
-        tokens: Sequence[str] | None = None,
-        word_ids: Sequence[int] | None = None,
-        keep: str | Iterable[str] = (),
-    ) -> Trace:
-        """The record of one text (T,), as `Transformer.trace` makes it; token 0 is [CLS].
-
-        The logits are (T + 1, 1): what the output makes of each last state. That of [CLS], in
-        row 0, is the prediction.
-        """
-        names, tokens = wanted(keep), ("[CLS]", *token_names(ids, tokens))
-        found = self.encoder.trace(
-            torch.cat([ids.new_tensor([CLS]), ids]),
-            tokens,
-            None if word_ids is None else (0, *(word + 1 for word in word_ids)),
-            {*names, "final"},
-        )
-        assert found.final is not None
-        parts = kept(names, final=found.final, logits=self.output(found.final))
-        return replace(found, **{"final": None} | parts)

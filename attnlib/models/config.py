@@ -86,25 +86,13 @@ class TransformerConfig:
             check_choice(name, getattr(self, name), choices)
 
     @classmethod
-    def gpt2(cls, size: str = "small") -> "TransformerConfig":
-        """GPT-2 as published (Radford et al. 2019): "small", "medium", "large" or "xl".
-
-        Raises:
-            ValueError: if there is no such size; names those there are.
+    def gpt2(cls) -> "TransformerConfig":
+        """GPT-2 small as published (Radford et al. 2019).
 
         >>> f"{TransformerConfig.gpt2().parameter_count:,}"
         '124,439,808'
         """
-        sizes = {  # layers, heads, d_model
-            "small": (12, 12, 768),
-            "medium": (24, 16, 1024),
-            "large": (36, 20, 1280),
-            "xl": (48, 25, 1600),
-        }
-        if size not in sizes:
-            raise ValueError(f"size must be one of {tuple(sizes)}, got {size!r}")
-        layers, heads, d_model = sizes[size]
-        config = cls(50_257, d_model, layers, heads, d_ff=4 * d_model, max_len=1024, dropout=0.1)
+        config = cls(50_257, 768, layers=12, heads=12, d_ff=3072, max_len=1024, dropout=0.1)
         return replace(config, activation="gelu_tanh", bias=True, tied=True)
 
     @property

@@ -47,22 +47,23 @@ def attention_layers(model: nn.Module) -> list[str]:
     return [name for name, m in model.named_modules() if isinstance(m, MultiHeadAttention)]
 
 
+def gate_shape(model: nn.Module) -> tuple[int, int]:
+    """(A, H): layers of attention, and heads in each."""
+    names = attention_layers(model)
+    return len(names), len(model.get_parameter(f"{names[0]}.W_O"))
+
+
 def scaled(model: nn.Module, gates: Tensor) -> dict[str, Tensor]:
     """The matrices W_O of a model, those of head h in layer a multiplied by gates[a, h].
 
     For `torch.func.functional_call`: every head then writes so many times what it wrote. Heads
     must be concatenated, not added, so that each has a W_O of its own.
     """
-    names = attention_layers(model)
-    matrices = [model.get_parameter(f"{name}.W_O") for name in names]
-    if gates.shape != (len(names), len(matrices[0])):
-        raise ValueError(
-            f"expected gates of shape {(len(names), len(matrices[0]))}, got {tuple(gates.shape)}"
-        )
-    return {
-        f"{name}.W_O": g[:, None, None] * W_O
-        for name, g, W_O in zip(names, gates, matrices, strict=True)
-    }
+    if gates.shape != gate_shape(model):
+        raise ValueError(f"expected gates of shape {gate_shape(model)}, got {tuple(gates.shape)}")
+    matrices = [f"{name}.W_O" for name in attention_layers(model)]
+    pairs = zip(matrices, gates, strict=True)
+    return {name: g[:, None, None] * model.get_parameter(name) for name, g in pairs}
 
 
 def with_gates(model: M, gates: Tensor) -> M:
@@ -91,9 +92,7 @@ class Gated(nn.Module):
     def __init__(self, model: nn.Module, start: float = 2.0) -> None:
         super().__init__()
         self.model = model
-        names = attention_layers(model)
-        heads = len(model.get_parameter(f"{names[0]}.W_O"))
-        self.slow = nn.Parameter(torch.full((len(names), heads), start / SPEED))
+        self.slow = nn.Parameter(torch.full(gate_shape(model), start / SPEED))
 
     @property
     def log_a(self) -> Tensor:

@@ -95,11 +95,6 @@ class CountModel:
             p = self._smooth(m, count, count.sum(), torch.tensor(last - first), p)
         return p
 
-    def __call__(self, ids: Tensor) -> Tensor:
-        """Log-probabilities (B, T, D) of the token after each of `ids` (B, T): logits like any."""
-        rows = [[self.probabilities(row[: t + 1]) for t in range(len(row))] for row in ids]
-        return torch.stack([torch.stack(row) for row in rows]).log().float()
-
     def nats_per_token(self, stream: Tensor) -> float:
         """Mean loss of every token of (N,) or (B, N) ids but the first of a row, its context."""
         return self.losses(stream)[0].mean().item()

@@ -5,7 +5,6 @@ context vector (Sutskever et al. 2014; Cho et al. 2014), or attention over every
 encoder (Bahdanau, Cho and Bengio 2015). It reads and writes the ids of a `Vocabulary`.
 """
 
-import math
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
@@ -131,14 +130,13 @@ class Seq2Seq(nn.Module):
         state = self.decoder(torch.cat([self.embed_target(previous), context], -1), state)
         return state, self.readout(torch.cat([state, context], -1)), weights
 
-    def teacher_forcing(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor | None]:
+    def teacher_forcing(
+        self, encoded: EncoderOutput, target: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
         """What follows each token of a given target, and where the decoder looked.
 
-        Source ids (B, S) and target ids (B, T) to logits (B, T, D) and weights (B, T, S) or None.
+        Target ids (B, T) to logits (B, T, D) and weights (B, T, S) or None.
         """
-        return self._forced(self.encoder_output(source), target)
-
-    def _forced(self, encoded: EncoderOutput, target: Tensor) -> tuple[Tensor, Tensor | None]:
         state, logits, weights = self.initial_state(encoded), [], []
         for previous in target.unbind(1):
             state, scores, alpha = self.step(state, previous, encoded)
@@ -148,7 +146,7 @@ class Seq2Seq(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Logits (B, T, D) of what follows each token of a target (B, T) that starts with <s>."""
-        return self.teacher_forcing(source, target)[0]
+        return self.teacher_forcing(self.encoder_output(source), target)[0]
 
     @torch.no_grad()
     def trace(
@@ -180,7 +178,7 @@ class Seq2Seq(nn.Module):
             encoded = self.encoder_output(source[None])
             if target is None:
                 target = torch.cat([torch.tensor([BOS]), _greedy(self, encoded)[0][0]])
-            logits, weights = self._forced(encoded, target[None, :-1])
+            logits, weights = self.teacher_forcing(encoded, target[None, :-1])
         assert weights is not None
         sources, tokens = (
             tuple(vocabularies[side].words[i] if vocabularies else str(i) for i in ids.tolist())
@@ -248,43 +246,32 @@ def _greedy(
 
 @torch.no_grad()
 def beam(
-    model: EncoderDecoder,
-    source: Tensor,
-    beams: int = 4,
-    max_length: int = LONGEST,
-    alpha: float = 0.0,
+    model: EncoderDecoder, source: Tensor, beams: int = 4, max_length: int = LONGEST
 ) -> tuple[Tensor, Tensor]:
     """Keep the best few beginnings at each step instead of one.
 
-    Hypotheses are ranked by log p / length^alpha, </s> counted in the length: 0 ranks by
-    probability and favours short ones, 1 by the mean per token. A beam may lose the greedy
-    path, so the greedy translation is always one of the candidates at the end.
+    A beam may lose the greedy path, so the greedy translation is always one of the candidates at
+    the end. Ranked by log p, short translations are favoured.
 
     Args:
         model: the model.
         source: ids (B, S); rows are searched one after the other.
         beams: beginnings that are kept.
         max_length: stop there even without </s>.
-        alpha: strength of the normalisation by length.
 
     Returns:
-        ids and log-probabilities (not divided by the length) of the best of each row, as `greedy`.
+        ids and log-probabilities of the best of each row, as `greedy`.
     """
     if beams < 1:
         raise ValueError(f"a search needs at least one beam, got {beams}")
-    found = [_search(model, trim(row[None]), beams, max_length, alpha) for row in source]
+    found = [_search(model, trim(row[None]), beams, max_length) for row in source]
     return pad([ids for ids, _ in found]), torch.tensor([score for _, score in found])
 
 
 def _search(
-    model: EncoderDecoder, source: Tensor, beams: int, max_length: int, alpha: float
+    model: EncoderDecoder, source: Tensor, beams: int, max_length: int
 ) -> tuple[list[int], float]:
     """The best translation of one source (1, S), and its log-probability."""
-
-    def rank(hypothesis: tuple[list[int], float]) -> float:
-        ids, score = hypothesis
-        return score / math.pow(len(ids), alpha)
-
     one = model.encoder_output(source)
     ids, total = _greedy(model, one, max_length)
     finished: list[tuple[list[int], float]] = [(ids[0].tolist(), float(total))]
@@ -304,6 +291,6 @@ def _search(
         alive = (tokens != EOS).nonzero()[:, 0]
         live, state = [grown[i] for i in alive.tolist()], state[parents[alive]]
         # log p only falls: stop when even the best of the living could no longer win
-        if not live or max(map(rank, finished)) > live[0][1] / max_length**alpha:
+        if not live or max(score for _, score in finished) > live[0][1]:
             break
-    return max(finished, key=rank)
+    return max(finished, key=lambda found: found[1])

@@ -111,8 +111,7 @@ class Translator(nn.Module):
             for side, ids in enumerate((source, target[:-1]))
         )
         own, cross = (
-            torch.cat([x for x in maps if x is not None])
-            for maps in ([state.attention for state in states], [state.cross for state in states])
+            torch.cat([getattr(state, kind) for state in states]) for kind in ("attention", "cross")
         )
         encoder = self.encoder.trace(source, sources)
         return TranslatorTrace(encoder, Trace(tokens, own), Trace(tokens, cross, sources))

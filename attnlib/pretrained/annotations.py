@@ -54,10 +54,6 @@ def from_conllu(text: str) -> ParsedSentence:
     ('ROOT',)
     """
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
-    heads = (int(row[6]) - 1 if row[6] != "0" else i for i, row in enumerate(rows))
-    return ParsedSentence(
-        tuple(row[1] for row in rows),
-        tuple(row[3] for row in rows),
-        tuple(heads),
-        tuple(row[7] for row in rows),
-    )
+    _, words, _, tags, _, _, heads, relations, _, _ = zip(*rows, strict=True)
+    above = (int(head) - 1 if head != "0" else i for i, head in enumerate(heads))
+    return ParsedSentence(words, tags, tuple(above), relations)

@@ -20,17 +20,11 @@ from attnlib.tokenizers.bpe import BPE
 
 FOLDER = Path(__file__).parent.parent / "checkpoints"
 
-KINDS: dict[str, Callable[..., nn.Module]] = {
-    "AttentionClassifier": models.AttentionClassifier,
-    "TransformerClassifier": models.TransformerClassifier,
-    "HistogramModel": models.HistogramModel,
-    "ZeroLayer": models.ZeroLayer,
-    "NeuralNgram": models.NeuralNgram,
-    "Elman": models.Elman,
-    "Recurrent": models.Recurrent,
-    "Translator": models.Translator,
-    "Transformer": lambda **config: models.Transformer(models.TransformerConfig(**config)),
-}
+_CLASSES: tuple[Callable[..., nn.Module], ...] = (models.ZeroLayer, models.NeuralNgram)
+_CLASSES += (models.Elman, models.Recurrent, models.Translator, models.HistogramModel)
+_CLASSES += (models.AttentionClassifier, models.TransformerClassifier)
+KINDS = {kind.__name__: kind for kind in _CLASSES}
+KINDS["Transformer"] = lambda **config: models.Transformer(models.TransformerConfig(**config))
 
 
 def names() -> list[str]:
@@ -60,12 +54,13 @@ def load(name: str) -> nn.Module:
         RuntimeError: if the weights are not those that the card speaks of.
     """
     about = card(name)
-    if about["kind"] == "BPE":
-        raise ValueError(f"{name!r} is no model: tokenizer({name!r}) loads it")
-    if about["kind"] == "Result":
-        raise ValueError(f"{name!r} is no model but a result: card({name!r}) holds it")
-    if about["kind"] == "Annotations":
-        raise ValueError(f"{name!r} is no model: parsed_sentences() reads its sentences")
+    others = {
+        "BPE": f"is no model: tokenizer({name!r}) loads it",
+        "Result": f"is no model but a result: card({name!r}) holds it",
+        "Annotations": "is no model: parsed_sentences() reads its sentences",
+    }
+    if about["kind"] in others:
+        raise ValueError(f"{name!r} {others[about['kind']]}")
     weights = load_file(checked_file(about))
     model = KINDS[about["kind"]](**about["config"])
     model.load_state_dict({key: value.float() for key, value in weights.items()})
@@ -134,11 +129,7 @@ def save(name: str, thing: nn.Module | BPE, about: dict[str, Any], folder: Path 
         path = folder / f"{name}.safetensors"
         half = {key: value.half().contiguous() for key, value in thing.state_dict().items()}
         path.write_bytes(to_bytes(half))  # `save_file` makes files that only their owner may read
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    facts = {"name": name, "kind": kind, "file": path.name, "sha256": sha256}
-    text = json.dumps(facts | about, indent=1, ensure_ascii=False)
-    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    return folder / f"{name}.json"
+    return write_card({"name": name, "kind": kind, **file_facts(path)} | about, folder)
 
 
 def save_history(name: str, found: dict[str, Tensor], folder: Path = FOLDER) -> dict[str, str]:
@@ -146,4 +137,17 @@ def save_history(name: str, found: dict[str, Tensor], folder: Path = FOLDER) -> 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.history.safetensors"
     path.write_bytes(to_bytes({key: value.contiguous() for key, value in found.items()}))
+    return file_facts(path)
+
+
+def file_facts(path: Path) -> dict[str, str]:
+    """What a card says of a file: its name and its hash."""
     return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def write_card(about: dict[str, Any], folder: Path = FOLDER) -> Path:
+    """Write a card; its path, which is named after `about["name"]`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{about['name']}.json"
+    path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path

@@ -1,4 +1,4 @@
-"""Published weights under our names, and ours under the published names.
+"""Published weights under our names.
 
 A layout says how a model's numbers are named, cut and turned in a file. Ours keeps heads apart
 and writes every matrix for row vectors. BERT's has matrices for column vectors, all heads in one.
@@ -26,9 +26,6 @@ _SAME = {
     "feed_forward.b_2": "mlp.c_proj.bias",
 }
 _BUFFERS = (".attn.bias", ".attn.masked_bias")  # the causal mask, which old files hold
-# What makes a configuration GPT-2's kind, whatever its sizes.
-_KIND: tuple[str, ...] = ("norm", "embed_norm", "positions", "causal", "combine", "activation")
-_KIND += ("bias", "tied", "head")
 
 
 def from_gpt2(theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
@@ -37,15 +34,14 @@ def from_gpt2(theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[s
     Args:
         theirs: as in the published file ("h.0.attn.c_attn.weight"), or as `transformers` names
             them ("transformer.h.0.attn.c_attn.weight", and the tied "lm_head.weight").
-        config: of the model that they are for.
+        config: of the model that they are for, which differs from GPT-2's in its sizes only.
 
     Returns:
         what `Transformer(config).load_state_dict` takes. Tensors that need not be cut are the
         caller's own, not copies.
 
     Raises:
-        ValueError: if a configuration is not GPT-2's kind, or a weight is missing, unknown or
-            of another shape; names it.
+        ValueError: if a weight is missing, unknown or of another shape; names it.
     """
     weights, heads = _bare(theirs, config), config.heads
     ours = {mine: weights[name] for mine, name in _renamed(config)}
@@ -59,33 +55,6 @@ def from_gpt2(theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[s
             ours[f"{here}b_{letter}"] = b.unflatten(0, (heads, -1)).clone()
         ours[f"{here}W_O"] = weights[f"{there}c_proj.weight"].unflatten(0, (heads, -1))
     return ours
-
-
-def to_gpt2(model: Transformer) -> dict[str, Tensor]:
-    """The weights under the published names, so that `transformers` can read our model.
-
-    `from_gpt2` takes the names and shapes that it expects from here.
-
-    `GPT2Model(config).load_state_dict(to_gpt2(model))` takes them, with the same sizes and ε in its
-    configuration. The tied unembedding has no name of its own there.
-
-    Returns:
-        copies, such as "h.0.attn.c_attn.weight" (d_model, 3 · d_model).
-
-    Raises:
-        ValueError: if the configuration is not GPT-2's kind; names what is not.
-    """
-    config, ours = model.config, model.state_dict()
-    _check_kind(config)
-    theirs = {name: ours[mine] for mine, name in _renamed(config)}
-    for layer in range(config.layers):
-        there, here = f"h.{layer}.attn.", f"blocks.{layer}.attention."
-        matrices = [ours[f"{here}W_{letter}"].transpose(0, 1).flatten(1) for letter in "QKV"]
-        biases = [ours[f"{here}b_{letter}"].flatten() for letter in "QKV"]
-        theirs[f"{there}c_attn.weight"] = torch.cat(matrices, dim=1)
-        theirs[f"{there}c_attn.bias"] = torch.cat(biases)
-        theirs[f"{there}c_proj.weight"] = ours[f"{here}W_O"].flatten(0, 1)
-    return {name: weight.clone() for name, weight in theirs.items()}
 
 
 def from_bert(theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
@@ -121,8 +90,7 @@ def from_bert(theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[s
             ours[f"{here}feed_forward.b_{number}"] = theirs[f"{there}{name}.dense.bias"]
         for number, name in ((1, "attention.output"), (2, "output")):
             for part in ("weight", "bias"):
-                value = theirs[f"{there}{name}.LayerNorm.{part}"]
-                ours[f"{here}norm_{number}.{part}"] = value
+                ours[f"{here}norm_{number}.{part}"] = theirs[f"{there}{name}.LayerNorm.{part}"]
     return ours
 
 
@@ -134,27 +102,20 @@ def _renamed(config: TransformerConfig) -> Iterator[tuple[str, str]]:
     yield from (("final_norm.weight", "ln_f.weight"), ("final_norm.bias", "ln_f.bias"))
 
 
-def _check_kind(config: TransformerConfig) -> None:
-    """Stop if the published layout has no place for something in this configuration."""
-    gpt2 = TransformerConfig.gpt2()
-    pairs = [(name, getattr(config, name), getattr(gpt2, name)) for name in _KIND]
-    wrong = [
-        f"{name}={ours!r} (GPT-2: {theirs!r})" for name, ours, theirs in pairs if ours != theirs
-    ]
-    width = config.d_model // config.heads
-    for name, value in (("d_k", config.d_k), ("d_v", config.d_v)):
-        if value not in (None, width):
-            wrong.append(f"{name}={value} (GPT-2: d_model / heads = {width})")
-    if config.d_ff is None:
-        wrong.append("d_ff=None (GPT-2 has feed-forward blocks)")
-    if wrong:
-        raise ValueError(f"GPT-2's layout has no place for {', '.join(wrong)}")
+def _shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+    """The weights of the published file."""
+    with torch.device("meta"):  # shapes without numbers
+        ours = Transformer(config).state_dict()
+    shapes, d = {name: tuple(ours[mine].shape) for mine, name in _renamed(config)}, config.d_model
+    for layer in range(config.layers):
+        attention = {"c_attn.weight": (d, 3 * d), "c_attn.bias": (3 * d,), "c_proj.weight": (d, d)}
+        shapes |= {f"h.{layer}.attn.{name}": shape for name, shape in attention.items()}
+    return shapes
 
 
 def _bare(theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
     """The weights under the names of the published file, every one of them checked."""
-    with torch.device("meta"):  # shapes without numbers
-        shapes = {name: w.shape for name, w in to_gpt2(Transformer(config)).items()}
+    shapes = _shapes(config)
     named = ((name.removeprefix("transformer."), weight) for name, weight in theirs.items())
     weights = {name: weight for name, weight in named if not name.endswith(_BUFFERS)}
     head = weights.pop("lm_head.weight", None)
@@ -173,7 +134,7 @@ def _bare(theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, 
     for name, shape in shapes.items():
         if weights[name].shape != shape:
             raise ValueError(
-                f"{name} must be {tuple(shape)} for this configuration, got "
+                f"{name} must be {shape} for this configuration, got "
                 f"{tuple(weights[name].shape)}: is it another size, or another model?"
             )
     if head is not None and not torch.equal(head, weights["wte.weight"]):

@@ -4,17 +4,18 @@ Every text model of the course is a `TextModel`: an encoder, a classifier, a lan
 hides no part: `text_model.model` and `text_model.tokenizer` are there to be used on their own.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
 from attnlib import decoding
-from attnlib.models.classifiers import AttentionClassifier, TransformerClassifier
+from attnlib.models import AttentionClassifier, TransformerClassifier
 from attnlib.models.transformer import Transformer
 from attnlib.pretrained.checkpoints import card, load, tokenizer
 from attnlib.tokenizers.bpe import BPE, END
+from attnlib.tokenizers.wordpiece import WordPiece
 from attnlib.tokenizers.words import Vocabulary
 from attnlib.trace import Trace
 from attnlib.training.classification import vocabulary, words_hash
@@ -22,21 +23,8 @@ from attnlib.training.classification import vocabulary, words_hash
 OWN_GPT = "reviews-gpt"
 
 
-class Tokenizer(Protocol):
-    """What `BPE`, `Vocabulary` and `WordPiece` have in common."""
-
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text."""
-
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        """A readable piece for each id."""
-
-    def word_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """The word that each token belongs to, 0, 0, 1, 2, …"""
-
-
 M = TypeVar("M", bound=Transformer | AttentionClassifier | TransformerClassifier)
-T = TypeVar("T", bound=Tokenizer)
+T = TypeVar("T", bound=BPE | Vocabulary | WordPiece)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,8 +58,6 @@ class TextModel(Generic[M, T]):
             ValueError: if the text is empty: without a token there is nothing to look at.
         """
         ids = self.encode(text)[: getattr(self.model, "max_len", None)]
-        if not ids:
-            raise ValueError("trace needs a text of at least one token, got an empty one")
         tokens, word_ids = self.tokenizer.tokens(ids), self.tokenizer.word_ids(ids)
         return self.model.trace(torch.tensor(ids), tokens, word_ids, keep)
 

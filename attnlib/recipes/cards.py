@@ -1,12 +1,14 @@
-"""How a finished run becomes a checkpoint: one way to write every card."""
+"""How a finished run becomes a checkpoint: one way to write every card, one way to go on."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
-from attnlib.pretrained.checkpoints import save
+from attnlib.pretrained.checkpoints import save, write_card
 from attnlib.training.loop import History
 
 
@@ -35,7 +37,7 @@ def finished(history: History, state: Path | None = None) -> History:
 def write(
     name: str, model: nn.Module, history: History, folder: Path, about: dict[str, Any]
 ) -> Path:
-    """Save a trained model with its card.
+    """Save a trained model with its card, and delete the state of its run.
 
     Args:
         name: of the checkpoint.
@@ -59,11 +61,28 @@ def write(
         "tokens": history.tokens,
         "optimizer": {"name": "AdamW", **optimizer},
     }
-    return save(name, model, facts | about | {"curve": curve(history.losses)}, folder)
+    path = save(name, model, facts | about | {"curve": curve(history.losses)}, folder)
+    path.with_suffix(".state").unlink(missing_ok=True)
+    return path
+
+
+def sweep(name: str, folder: Path, runs: Sequence[Any], one: Callable[[Any], Any]) -> list[Any]:
+    """What `one` finds in each of several runs; an interrupted sweep goes on where it stopped.
+
+    Until `result` writes the card, the findings stand in the file NAME.lines, a line for each run.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = folder / f"{name}.lines"
+    lines.touch()
+    found = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
+    for run in runs[len(found) :]:
+        found.append(one(run))
+        lines.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+    return found
 
 
 def result(name: str, folder: Path, facts: dict[str, Any]) -> Path:
-    """Write the card of a result without weights, and return its path.
+    """Write the card of a result without weights, delete the lines of its sweep, return its path.
 
     Args:
         name: of the card.
@@ -71,10 +90,23 @@ def result(name: str, folder: Path, facts: dict[str, Any]) -> Path:
         facts: what was measured, and how.
     """
     about = {"name": name, "kind": "Result", "command": command(name), **facts}
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
-    path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path = write_card(about, folder)
+    path.with_suffix(".lines").unlink(missing_ok=True)
     return path
+
+
+def rounded(values: Any, digits: int = 4) -> Any:
+    """Numbers as a card holds them: a number, a tensor, or a dict or list of these.
+
+    >>> rounded({"spread": torch.tensor([0.25, 2 / 3])})
+    {'spread': [0.25, 0.6667]}
+    """
+    values = values.tolist() if isinstance(values, torch.Tensor) else values
+    if isinstance(values, dict):
+        return {key: rounded(value, digits) for key, value in values.items()}
+    if isinstance(values, list):
+        return [rounded(value, digits) for value in values]
+    return round(values, digits)
 
 
 def curve(losses: list[float]) -> dict[str, Any]:

@@ -26,16 +26,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnlib.data import REVIEWS_SHA256, reviews
+from attnlib.data import reviews
 from attnlib.explain.circuits import composition, offset_score, repeated_tokens
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.pretrained.checkpoints import save_history, tokenizer
-from attnlib.recipes.cards import finished, write
-from attnlib.recipes.language import ATTENTION_ONLY, LENGTH, VOCABULARY, held_out
+from attnlib.recipes.cards import write
+from attnlib.recipes.language import ATTENTION_ONLY, LENGTH, VOCABULARY, learn
 from attnlib.tokenizers.bpe import BPE
-from attnlib.training import fit, next_token_loss, token_stream, windows
+from attnlib.training import token_stream, windows
 
-STEPS, BATCH, LR, WARMUP, REPEATED = 10_000, 16, 2e-3, 200, 4
+STEPS, BATCH, LR, REPEATED = 10_000, 16, 2e-3, 4
 PERIODS = (8, 16, 24, 32, 48, 60)
 PERIOD, ROWS, REVIEWS = 60, 64, 300  # of what is measured: period, and rows of each kind
 SHOWN = 16  # tokens that the displayed text repeats
@@ -66,23 +66,20 @@ def moments(steps: int) -> list[int]:
     return sorted({step for step in wanted if step < steps} | {steps})
 
 
-def mixed(
-    stream: Tensor, repeated: int, seed: int, batch_size: int = BATCH
-) -> Callable[[int], Tensor]:
+def mixed(stream: Tensor, repeated: int, seed: int) -> Callable[[int], Tensor]:
     """Batches of review windows, the first `repeated` rows of each replaced by repeated tokens.
 
     Returns:
-        a function of the step that gives (batch_size, LENGTH + 1) ids.
+        a function of the step that gives (BATCH, LENGTH + 1) ids.
     """
-    real = windows(stream, LENGTH, batch_size, seed)
+    real = windows(stream, LENGTH, BATCH, seed)
 
     def batch(step: int) -> Tensor:
         generator = torch.Generator().manual_seed(seed * 2_000_003 + step)
         ids = real(step)
         for row in range(repeated):
             period = PERIODS[int(torch.randint(len(PERIODS), (), generator=generator))]
-            again = repeated_tokens(1, period, LENGTH + 1, VOCABULARY, generator)
-            ids[row] = again[0]
+            ids[row] = repeated_tokens(1, period, LENGTH + 1, VOCABULARY, generator)[0]
         return ids
 
     return batch
@@ -159,10 +156,10 @@ def _is_word(token: str) -> bool:
 
 def train(name: str, steps: int | None, folder: Path) -> None:
     """One of the runs; it can be interrupted and started again."""
-    run, bpe, splits = RUNS[name], tokenizer(), reviews("imdb")
-    steps, state = STEPS if steps is None else steps, folder / f"{name}.state"
+    run, bpe = RUNS[name], tokenizer()
+    steps = STEPS if steps is None else steps
     config: dict[str, Any] = {"vocab_size": VOCABULARY, **ATTENTION_ONLY, "layers": run.layers}
-    batch = mixed(token_stream(splits.train.texts, bpe), run.repeated, run.seed)
+    batch = mixed(token_stream(reviews("imdb").train.texts, bpe), run.repeated, run.seed)
     torch.manual_seed(run.seed)
     model = Transformer(TransformerConfig(**config))
     watch, wanted = Watch(bpe, folder / f"{name}.moments"), set(moments(steps))
@@ -171,22 +168,11 @@ def train(name: str, steps: int | None, folder: Path) -> None:
         if step in wanted:
             watch.measure(step, model)
 
-    settings: dict[str, Any] = {"steps": steps, "lr": LR, "warmup": WARMUP, "seed": run.seed}
-    settings |= {"schedule": "constant", "on_step": on_step, "resume": state}
-    loss = partial(next_token_loss, dtype=torch.bfloat16)
-    history = finished(fit(model, batch, loss, **settings), state)
+    settings: dict[str, Any] = {"steps": steps, "lr": LR, "seed": run.seed}
+    settings |= {"schedule": "constant", "on_step": on_step}
+    history, about = learn(name, model, batch, folder, **settings)
     repeated = {"windows": f"{run.repeated} of {BATCH}", "periods": PERIODS}
-    about = {
-        "config": config,
-        "data": {"source": "imdb", "split": "train", "sha256": REVIEWS_SHA256},
-        "repeated": repeated if run.repeated else {},
-        "tokenizer": "reviews-bpe",
-        "seed": run.seed,
-        "tokens": history.steps * BATCH * LENGTH,
-        "window": LENGTH,
-        "loss": held_out(model, splits.test, bpe),
-        "history": save_history(name, watch.history(), folder),
-    }
-    write(name, model, history, folder, about)
-    state.unlink()
+    begin = {"config": config, "repeated": repeated if run.repeated else {}}
+    end = {"history": save_history(name, watch.history(), folder)}
+    write(name, model, history, folder, begin | about | end)
     watch.path.unlink()

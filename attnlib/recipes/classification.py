@@ -10,24 +10,24 @@ is a result without weights: what the attention of these models is worth to a ne
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnlib.data import REVIEWS_SHA256, reviews
-from attnlib.explain.faithfulness import permute
-from attnlib.models.classifiers import AttentionClassifier, TransformerClassifier
+from attnlib.data import REVIEWS_SHA256
+from attnlib.explain.faithfulness import permute, uniform
+from attnlib.models import AttentionClassifier, TransformerClassifier
 from attnlib.models.config import check_choice
 from attnlib.models.evaluation import evaluating
 from attnlib.pretrained.text import classifier
-from attnlib.recipes.cards import finished, result, write
+from attnlib.recipes.cards import finished, result, rounded, write
 from attnlib.training import classification as training
 from attnlib.training.loop import History
 
 BATCH, LR, DECAY, INDICATIVE = 32, 4e-3, 1e-2, 300
-TASKS = ("classify", "decoy", "hide")
 SIZE = {"d_embed": 32, "d_hidden": 32, "dropout": 0.3}
 # seeds, training texts, and the BiLSTMs whose weights are used beside the first
 GUIDED = {
@@ -71,6 +71,7 @@ LSTM: dict[str, Any] = {"encoder": "lstm", **SIZE}
 AVERAGE: dict[str, Any] = {"encoder": "average", **SIZE}
 CNN: dict[str, Any] = {"encoder": "cnn", **SIZE}
 UNIFORM: dict[str, Any] = {**LSTM, "attention": "uniform"}
+DECOY: dict[str, Any] = {"task": "decoy", "strength": 0.02}
 FAST: dict[str, Any] = {"lr": 6e-3, "batch": 64}  # enough for words without context
 CLASSIFIERS: dict[str, ClassifierRecipe] = {
     "rt-lstm": ClassifierRecipe(RT, LSTM, 3),
@@ -78,7 +79,7 @@ CLASSIFIERS: dict[str, ClassifierRecipe] = {
     "rt-lstm-dot": ClassifierRecipe(RT, {**LSTM, "attention": "dot"}, 3),
     "rt-lstm-uniform": ClassifierRecipe(RT, UNIFORM, 3),
     **{f"rt-lstm-uniform-{seed}": ClassifierRecipe(RT, UNIFORM, 3, seed) for seed in (2, 3)},
-    "rt-lstm-decoy": ClassifierRecipe(RT, LSTM, 4, task="decoy", strength=0.02, base="rt-lstm"),
+    "rt-lstm-decoy": ClassifierRecipe(RT, LSTM, 4, base="rt-lstm", **DECOY),
     "rt-lstm-hiding": ClassifierRecipe(RT, LSTM, 3, task="hide", strength=1.0),
     "rt-average": ClassifierRecipe(RT, AVERAGE, 4, **FAST),
     **{f"rt-average-{n}": ClassifierRecipe(RT, AVERAGE, 4, n, **FAST) for n in (2, 3)},
@@ -89,9 +90,7 @@ CLASSIFIERS: dict[str, ClassifierRecipe] = {
     "imdb-lstm": ClassifierRecipe(IMDB, LSTM, 2),
     "imdb-lstm-2": ClassifierRecipe(IMDB, LSTM, 2, seed=2),
     "imdb-lstm-uniform": ClassifierRecipe(IMDB, UNIFORM, 2),
-    "imdb-lstm-decoy": ClassifierRecipe(
-        IMDB, LSTM, 2, task="decoy", strength=0.02, base="imdb-lstm"
-    ),
+    "imdb-lstm-decoy": ClassifierRecipe(IMDB, LSTM, 2, base="imdb-lstm", **DECOY),
     "imdb-lstm-hiding": ClassifierRecipe(IMDB, LSTM, 2, task="hide", strength=1.0),
     "imdb-average": ClassifierRecipe(IMDB, AVERAGE, 3),
     "imdb-average-hiding": ClassifierRecipe(IMDB, AVERAGE, 3, task="hide", strength=1.0),
@@ -102,9 +101,9 @@ CLASSIFIERS: dict[str, ClassifierRecipe] = {
 def train(name: str, steps: int | None, folder: Path) -> None:
     """Train a classifier; `steps` cuts the run short."""
     recipe = CLASSIFIERS[name]
-    source, max_len = reviews(recipe.source), training.MAX_LEN[recipe.source]
-    words = training.vocabulary(recipe.source)
-    rows, test = (training.examples(part, words, max_len) for part in (source.train, source.test))
+    max_len = training.MAX_LEN[recipe.source]
+    words, parts = training.read(recipe.source, max_len)
+    rows, test = parts["train"], parts["test"]
     config = {"vocab_size": len(words), **recipe.config}
     torch.manual_seed(recipe.seed)
     model: Any = (TransformerClassifier if "layers" in config else AttentionClassifier)(**config)
@@ -119,8 +118,8 @@ def train(name: str, steps: int | None, folder: Path) -> None:
         "words": {"size": len(words), "sha256": training.words_hash(words)},
         "task": {"name": recipe.task, "strength": recipe.strength, "base": recipe.base},
         "tokens": round(int(rows.mask.sum()) * epochs),
-        "loss": {"nats_per_text": round(held_out(model, test), 4)},
-        "accuracy": round(training.accuracy(model, test), 4),
+        "loss": {"nats_per_text": rounded(held_out(model, test))},
+        "accuracy": rounded(training.accuracy(model, test)),
     }
     write(name, model, history, folder, about)
 
@@ -129,17 +128,18 @@ def _fit(
     recipe: ClassifierRecipe, model: nn.Module, rows: training.Examples, epochs: float
 ) -> History:
     """Train with the loss of the recipe's task."""
-    check_choice("task", recipe.task, TASKS)
+    check_choice("task", recipe.task, ("classify", "decoy", "hide"))
     loss: Callable[[Any, Any], Tensor] = training.classification_loss
     extra: tuple[Tensor, ...] = ()
     if recipe.task == "decoy":
         base = classifier(recipe.base).model
         assert isinstance(base, AttentionClassifier)
         found = training.classify_all(base, rows)
-        loss, extra = training.decoy_loss(recipe.strength), (found.probability, found.attention)
+        loss = partial(training.decoy_loss, recipe.strength)
+        extra = found.probability, found.attention
     elif recipe.task == "hide":
-        hidden = training.impermissible_mask(rows, rows, INDICATIVE)
-        loss, extra = training.hiding_loss(recipe.strength), (hidden,)
+        loss = partial(training.hiding_loss, recipe.strength)
+        extra = (training.impermissible_mask(rows, rows, INDICATIVE),)
     settings: dict[str, Any] = {"batch_size": recipe.batch, "lr": recipe.lr, "weight_decay": DECAY}
     return training.fit_classifier(model, rows, epochs, extra, loss, **settings, seed=recipe.seed)
 
@@ -159,20 +159,17 @@ def train_guided(name: str, steps: int | None, folder: Path) -> Path:
 def _guided(source: str, steps: int | None) -> dict[str, list[float]]:
     """The accuracies of one source: by row, one for each seed."""
     base, seeds, count, others = GUIDED[source]
-    words, max_len = training.vocabulary(source), training.MAX_LEN[source]
-    texts = reviews(source)
-    rows, test = (training.examples(part, words, max_len) for part in (texts.train, texts.test))
-    rows, epochs = rows.take(slice(count)), 4.0 if steps is None else steps * 64 / len(rows)
-    guides: dict[str, Any] = {
-        "uniform": [part.mask / part.mask.sum(1, True) for part in (rows, test)]
-    }
+    words, parts = training.read(source, training.MAX_LEN[source], count)
+    rows, test = both = parts["train"], parts["test"]
+    epochs = 4.0 if steps is None else steps * 64 / len(rows)
+    guides: dict[str, Any] = {"uniform": [uniform(part.mask) for part in both]}
     ends = {"BiLSTM": ""} | {f"BiLSTM {n}": f"-{n}" for n in others} | {"decoy": "-decoy"}
     for row, end in ends.items():
         model: Any = classifier(base + end).model
-        guides[row] = [training.classify_all(model, part).attention for part in (rows, test)]
+        guides[row] = [training.classify_all(model, part).attention for part in both]
     draw = torch.Generator().manual_seed(0)
-    parts = zip(guides["BiLSTM"], (rows, test), strict=True)
-    guides["shuffled"] = [permute(weights, part.mask, draw) for weights, part in parts]
+    pairs = zip(guides["BiLSTM"], both, strict=True)
+    guides["shuffled"] = [permute(weights, part.mask, draw) for weights, part in pairs]
     guides["own"] = (None, None)
     return {
         row: [guided_accuracy(len(words), rows, test, pair, seed, epochs) for seed in range(seeds)]
@@ -190,7 +187,7 @@ def guided_accuracy(
     extra = () if own else (weights[0],)
     settings: dict[str, Any] = {"batch_size": 64, "lr": 6e-3, "seed": seed}
     finished(training.fit_classifier(model, rows, epochs, extra, **settings))
-    return round(training.accuracy(model, test, weights[1]), 4)
+    return float(rounded(training.accuracy(model, test, weights[1])))
 
 
 @torch.no_grad()

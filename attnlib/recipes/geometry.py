@@ -11,7 +11,6 @@ Departures from the paper: other texts; a fixed number of epochs instead of earl
 dropout; the penalty is on the entropy as a share of ln n.
 """
 
-import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -20,11 +19,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlib.data import REVIEW_SPLITS, REVIEWS_SHA256, reviews
+from attnlib.data import REVIEW_SPLITS, REVIEWS_SHA256
 from attnlib.explain.geometry import class_cosines, mean_cosine, row_entropy
-from attnlib.models.classifiers import TransformerClassifier
+from attnlib.models.cls import TransformerClassifier, with_cls
 from attnlib.models.evaluation import evaluating
-from attnlib.recipes.cards import finished, result, write
+from attnlib.recipes.cards import finished, result, rounded, sweep, write
 from attnlib.recipes.classification import held_out
 from attnlib.tokenizers.words import padding_mask, trim
 from attnlib.training import classification as training
@@ -36,7 +35,6 @@ SIZE: dict[str, Any] = {"heads": 1, "d_ff": None, "norm": "post", "bias": False,
 SOURCES = {"rotten_tomatoes": (128, 64, None, 6), "imdb": (64, 128, 5_000, 4)}
 DEPTHS = {"rotten_tomatoes": (1, 2, 3, 5), "imdb": (1, 3, 5)}  # without a penalty
 PENALTIES = {"rotten_tomatoes": (0.3, 1.0, 3.0), "imdb": (10.0,)}  # in one layer
-STORED = "geometry-5"
 
 
 class Run(NamedTuple):
@@ -78,17 +76,9 @@ def train(name: str, steps: int | None, folder: Path) -> None:
 
 
 def measure(name: str, steps: int | None, folder: Path) -> Path:
-    """Train them all and write the card; goes on from the lines of an interrupted call."""
-    folder.mkdir(parents=True, exist_ok=True)
-    notes = folder / f"{name}.lines"
-    lines = notes.read_text("utf-8").splitlines() if notes.exists() else []
-    rows = [json.loads(line) for line in lines]
-    for run in runs()[len(rows) :]:
-        rows.append({**run._asdict(), **_train(run, steps)[1]})
-        notes.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    path = result(name, folder, {"example": EXAMPLE, "runs": rows})
-    notes.unlink()
-    return path
+    """Train them all and write the card; an interrupted call goes on where it stopped."""
+    rows = sweep(name, folder, runs(), lambda run: {**run._asdict(), **_train(run, steps)[1]})
+    return result(name, folder, {"example": EXAMPLE, "runs": rows})
 
 
 def _config(run: Run) -> dict[str, Any]:
@@ -100,9 +90,8 @@ def _config(run: Run) -> dict[str, Any]:
 def _train(run: Run, steps: int | None) -> tuple[TransformerClassifier, dict[str, Any], Any]:
     """The model, what was measured before and after, and its history."""
     _, max_len, count, epochs = SOURCES[run.source]
-    words, texts = training.vocabulary(run.source), reviews(run.source)
-    rows, test = (training.examples(part, words, max_len) for part in (texts.train, texts.test))
-    rows = rows.take(slice(count))
+    words, parts = training.read(run.source, max_len, count)
+    rows, test = parts["train"], parts["test"]
     torch.manual_seed(run.seed)
     model = TransformerClassifier(**_config(run))
     sample = _balanced(test)
@@ -112,11 +101,11 @@ def _train(run: Run, steps: int | None) -> tuple[TransformerClassifier, dict[str
     loss = partial(penalised_loss, run.penalty, run.rows)
     history = training.fit_classifier(model, rows, passes, (), loss, seed=run.seed, **settings)
     found = properties(model, sample) | {"untrained": untrained}
-    found["accuracy"] = round(training.accuracy(model, test), 4)
-    found["loss"] = round(held_out(model, test), 4)
+    found["accuracy"] = rounded(training.accuracy(model, test))
+    found["loss"] = rounded(held_out(model, test))
     if run.layers == 1:
         A = model.maps(torch.tensor([words.encode(EXAMPLE)]))[0, 0, 0]
-        found["map"] = [_rounded(row) for row in A]
+        found["map"] = rounded(A)
     return model, found, finished(history)
 
 
@@ -128,7 +117,7 @@ def penalised_loss(penalty: float, rows: str, model: TransformerClassifier, batc
     error = nn.functional.binary_cross_entropy_with_logits(logits, labels)
     if maps is None:
         return error
-    real = _with_cls(mask)
+    real = with_cls(mask)
     entropies = row_entropy(maps[:, :, 0], real.sum(-1)[:, None, None])  # (B, L, n)
     paying = entropies.mean(1)[real] if rows == "all" else entropies[..., 0]
     return error + penalty * paying.mean()
@@ -173,15 +162,16 @@ def properties(model: TransformerClassifier, data: training.Examples) -> dict[st
         ]
     joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     within, between = class_cosines(joined.pop("cls"), data.labels)
-    found = {name: _rounded(values.mean(0)) for name, values in joined.items()}
-    return found | {"within": _rounded(within), "between": _rounded(between)}
+    found = {name: values.mean(0) for name, values in joined.items()}
+    facts: dict[str, Any] = rounded(found | {"within": within, "between": between})
+    return facts
 
 
 def _batch(
     model: TransformerClassifier, part: training.Examples, draw: torch.Generator
 ) -> dict[str, Tensor]:
     """The properties of each text, (B, layers) or (B,), and its [CLS] (B, d_model)."""
-    real, x, columns = _with_cls(part.mask), model.embed(part.ids), []
+    real, x, columns = with_cls(part.mask), model.embed(part.ids), []
     count, y = real.sum(-1), model(part.ids, part.mask).sigmoid()
     uniform = (real / count[:, None])[:, None].expand(-1, real.shape[1], -1)
     places = torch.rand(uniform.shape, generator=draw).masked_fill(~real[:, None], -1).argmax(-1)
@@ -206,17 +196,8 @@ def _batch(
     return found | {"states": cosines, "cls": states[-1][:, 0]}
 
 
-def _with_cls(mask: Tensor) -> Tensor:
-    return torch.cat([torch.ones_like(mask[:, :1]), mask], 1)
-
-
 def _balanced(test: training.Examples) -> training.Examples:
     """`SAMPLE` texts, half of each class, the first of a fixed order."""
     order = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))
     halves = [order[test.labels[order] == label][: SAMPLE // 2] for label in (0, 1)]
     return test.take(torch.cat(halves))
-
-
-def _rounded(values: Tensor) -> Any:
-    """A number, or a list of them, with four digits."""
-    return (values.double() * 1e4).round().div(1e4).tolist()

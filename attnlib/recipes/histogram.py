@@ -7,7 +7,7 @@ is the smallest counter; its card holds the accuracy of a grid of small ones, an
 with one hidden unit from several starts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnlib.data import histogram
 from attnlib.models.histogram import SEES, HistogramModel, accuracy, count_loss, fresh, map_facts
-from attnlib.recipes.cards import finished, write
+from attnlib.recipes.cards import finished, rounded, write
 from attnlib.training.loop import Batch, History, fit, shuffled
 
 MINIMA = tuple(f"histogram-{sees}" for sees in SEES)
@@ -72,17 +72,24 @@ def train_minimum(name: str, steps: int | None, folder: Path) -> None:
         more["starts"] = starts(min(steps, QUICK), validation)
     else:
         more["speeds"] = speeds(sees, min(steps, SHORT), validation)
-    _write(name, model, history, folder, validation, {"config": config, **more})
+    write(name, model, history, folder, judged(model, validation) | {"config": config} | more)
+
+
+def short_runs(
+    config: dict[str, Any], steps: int, validation: tuple[Tensor, Tensor]
+) -> Iterator[tuple[HistogramModel, History, dict[str, float]]]:
+    """Short trainings that differ in nothing but their seed: model, history, seed and accuracy."""
+    for seed in range(STARTS):
+        model, history = trained(config, seed, steps)
+        yield model, history, {"seed": seed, "accuracy": rounded(accuracy(model, *validation))}
 
 
 def starts(steps: int, validation: tuple[Tensor, Tensor]) -> list[dict[str, float]]:
     """Accuracy and map of unconstrained models that differ in nothing but their seed."""
-    found = []
-    for seed in range(STARTS):
-        model, _ = trained({"sees": "free"}, seed, steps)
-        facts = {"accuracy": accuracy(model, *validation)} | map_facts(model, validation[0][:2000])
-        found.append({"seed": seed} | rounded(facts))
-    return found
+    return [
+        facts | rounded(map_facts(model, validation[0][:2000]))
+        for model, _, facts in short_runs({"sees": "free"}, steps, validation)
+    ]
 
 
 def speeds(sees: str, steps: int, validation: tuple[Tensor, Tensor]) -> list[dict[str, Any]]:
@@ -92,20 +99,12 @@ def speeds(sees: str, steps: int, validation: tuple[Tensor, Tensor]) -> list[dic
         one entry per seed; "low_after" is the end of the first `BLOCK` steps with a mean loss below
         `LOW` nats per place, None if there were none.
     """
-    found = []
-    for seed in range(STARTS):
-        model, history = trained({"sees": sees}, seed, steps)
+    found: list[dict[str, Any]] = []
+    for _, history, facts in short_runs({"sees": sees}, steps, validation):
         ends = range(BLOCK, steps + 1, BLOCK)
-        low = [end for end in ends if sum(history.losses[end - BLOCK : end]) < LOW * BLOCK]
-        right = round(accuracy(model, *validation), 4)
-        found.append({"seed": seed, "accuracy": right, "low_after": low[0] if low else None})
+        low = (end for end in ends if sum(history.losses[end - BLOCK : end]) < LOW * BLOCK)
+        found.append(facts | {"low_after": next(low, None)})
     return found
-
-
-def one_unit(steps: int, validation: tuple[Tensor, Tensor]) -> list[float]:
-    """Accuracy of counters like the stored one that differ in nothing but their seed."""
-    models = (trained(SMALLEST, seed, steps)[0] for seed in range(STARTS))
-    return [round(accuracy(model, *validation), 4) for model in models]
 
 
 def train_counting(name: str, steps: int | None, folder: Path) -> None:
@@ -117,31 +116,18 @@ def train_counting(name: str, steps: int | None, folder: Path) -> None:
         for d in WIDTHS:
             sizes = [settings | {"plain": True, "d_model": d, "d_hidden": p} for p in HIDDEN]
             found = [accuracy(trained(size, SEED, steps)[0], *validation) for size in sizes]
-            grid[mixer].append([round(value, 4) for value in found])
+            grid[mixer].append(rounded(found))
     model, history = trained(SMALLEST, SEED, 2 * steps)
-    more: dict[str, Any] = {
-        "grid": {"d_model": WIDTHS, "d_hidden": HIDDEN, "steps": steps, "accuracy": grid}
-    }
-    more |= {"one_unit": one_unit(steps, validation)}
-    _write(name, model, history, folder, validation, {"config": SMALLEST, **more})
+    one_unit = [facts["accuracy"] for *_, facts in short_runs(SMALLEST, steps, validation)]
+    facts = {"d_model": WIDTHS, "d_hidden": HIDDEN, "steps": steps, "accuracy": grid}
+    about = {"config": SMALLEST, "grid": facts, "one_unit": one_unit}
+    write(name, model, history, folder, judged(model, validation) | about)
 
 
-def rounded(facts: dict[str, float]) -> dict[str, float]:
-    """The same numbers with four decimals, for a card."""
-    return {key: round(value, 4) for key, value in facts.items()}
-
-
-def _write(
-    name: str,
-    model: HistogramModel,
-    history: History,
-    folder: Path,
-    validation: tuple[Tensor, Tensor],
-    about: dict[str, Any],
-) -> None:
+def judged(model: HistogramModel, validation: tuple[Tensor, Tensor]) -> dict[str, Any]:
+    """What a card says of the rows, and of a model on those of the validation."""
     with torch.no_grad():
-        loss = {"nats_per_place": round(count_loss(model, validation).item(), 5)}
-    right = round(accuracy(model, *validation), 5)
+        loss = {"nats_per_place": rounded(count_loss(model, validation), 5)}
+    right = rounded(accuracy(model, *validation), 5)
     data = {"source": "histogram", "rows": ROWS, "train": SPLIT, "seed": 42}
-    facts = {"data": data, "seed": SEED, "loss": loss, "accuracy": right}
-    write(name, model, history, folder, facts | about)
+    return {"data": data, "seed": SEED, "loss": loss, "accuracy": right}

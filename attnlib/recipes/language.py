@@ -5,6 +5,7 @@ from the IMDB training split, in the 4,096-token BPE of the reviews. 5,000 batch
 tokens; `reviews-gpt` goes on to 12,000, 49 million.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,10 @@ from torch.nn.utils import parametrize
 
 from attnlib.data import REVIEWS_SHA256, Split, reviews
 from attnlib.pretrained.checkpoints import KINDS, card, load, save, tokenizer
-from attnlib.recipes.cards import command, finished, write
+from attnlib.recipes.cards import command, finished, rounded, write
 from attnlib.tokenizers.bpe import BPE
 from attnlib.training import bits_per_byte, evaluate, fit, next_token_loss, token_stream, windows
+from attnlib.training.loop import History
 
 STEPS, BATCH, LENGTH, VOCABULARY, SEED = 5_000, 32, 128, 4_096, 1
 
@@ -98,32 +100,49 @@ def train_tokenizer(name: str, steps: int | None, folder: Path) -> None:
 
 def train(name: str, steps: int | None, folder: Path) -> None:
     """A language model of the table; the run can be interrupted and started again."""
-    recipe, bpe, splits = (LANGUAGE_MODELS | POSITIONS)[name], tokenizer(), reviews("imdb")
+    recipe, texts = (LANGUAGE_MODELS | POSITIONS)[name], reviews("imdb").train.texts
     config, length = {"vocab_size": VOCABULARY, **recipe.config}, recipe.length
-    steps, state = recipe.steps if steps is None else steps, folder / f"{name}.state"
-    batch = windows(token_stream(splits.train.texts, bpe), length, BATCH * LENGTH // length, SEED)
-    # bfloat16 products: half the time, and the loss of the table is measured without them
-    loss = partial(next_token_loss, dtype=torch.bfloat16)
+    batch = windows(token_stream(texts, tokenizer()), length, BATCH * LENGTH // length, SEED)
     torch.manual_seed(SEED)
     model: nn.Module = KINDS[recipe.kind](**config)
-    if recipe.embedding_scale != 1:
-        parametrize.register_parametrization(model, "W_E", Scaled(recipe.embedding_scale))
-    settings: dict[str, Any] = {"steps": steps, "lr": recipe.lr, "warmup": 200, "seed": SEED}
-    history = finished(fit(model, batch, loss, **settings, resume=state), state)
-    about = {
-        "config": config,
+    scale = recipe.embedding_scale
+    if scale != 1:
+        parametrize.register_parametrization(model, "W_E", Scaled(scale))
+    settings = {"steps": recipe.steps if steps is None else steps, "lr": recipe.lr, "seed": SEED}
+    history, about = learn(name, model, batch, folder, **settings)
+    if scale != 1:
+        about["embedding_scale"] = scale
+        parametrize.remove_parametrizations(model, "W_E")
+    write(name, model, history, folder, {"config": config} | about)
+
+
+def learn(
+    name: str, model: nn.Module, batch: Callable[[int], Tensor], folder: Path, **settings: Any
+) -> tuple[History, dict[str, Any]]:
+    """Train a model on windows of the reviews; an interrupted run goes on from its state.
+
+    Args:
+        name: of the checkpoint.
+        model: as in `next_token_loss`.
+        batch: of a step, (B, T + 1) ids.
+        folder: where the state is kept.
+        settings: of `fit`, a seed among them.
+
+    Returns:
+        the history, and what the card says of the data and the held-out loss.
+    """
+    state, (rows, length) = folder / f"{name}.state", batch(0).shape
+    # bfloat16 products: half the time, and the loss of the table is measured without them
+    loss = partial(next_token_loss, dtype=torch.bfloat16)
+    history = finished(fit(model, batch, loss, warmup=200, resume=state, **settings), state)
+    return history, {
         "data": {"source": "imdb", "split": "train", "sha256": REVIEWS_SHA256},
         "tokenizer": "reviews-bpe",
-        "seed": SEED,
-        "tokens": history.steps * BATCH * LENGTH,
-        "window": length,
-        "loss": held_out(model, splits.test, bpe, length),
+        "seed": settings["seed"],
+        "tokens": history.steps * rows * (length - 1),
+        "window": length - 1,
+        "loss": held_out(model, reviews("imdb").test, tokenizer(), length - 1),
     }
-    if recipe.embedding_scale != 1:
-        about["embedding_scale"] = recipe.embedding_scale
-        parametrize.remove_parametrizations(model, "W_E")
-    write(name, model, history, folder, about)
-    state.unlink()
 
 
 def held_out(model: Any, split: Split, bpe: BPE, length: int = LENGTH) -> dict[str, float]:
@@ -142,7 +161,8 @@ def held_out(model: Any, split: Split, bpe: BPE, length: int = LENGTH) -> dict[s
     nats = evaluate(model, stream, length)
     n_bytes = sum(len(text.encode()) for text in split.texts)
     bits = bits_per_byte(nats, len(stream), n_bytes)
-    return {"nats_per_token": round(nats, 4), "bits_per_byte": round(bits, 4)}
+    found: dict[str, float] = rounded({"nats_per_token": nats, "bits_per_byte": bits})
+    return found
 
 
 def table() -> str:

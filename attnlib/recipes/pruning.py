@@ -8,7 +8,7 @@ Three results without weights, each over the three translators:
   the same training, and models trained from scratch with the heads that the gates left.
 """
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.explain.relevance import halves_rule, held_fixed, relevance, z_rule
-from attnlib.models.gates import Gated, attention_layers, p_open, scaled, with_gates
+from attnlib.models.gates import Gated, attention_layers, gate_shape, p_open, scaled, with_gates
 from attnlib.models.seq2seq import translation_loss
 from attnlib.pretrained.checkpoints import card, load
-from attnlib.recipes.cards import result
-from attnlib.recipes.translation import (
-    SHORT,
-    STEPS,
-    TRANSLATORS,
-    Rows,
-    build,
-    learn,
-    numbers,
-    rows_of,
-    vocabularies,
-)
+from attnlib.recipes import translation
+from attnlib.recipes.cards import result, rounded
+from attnlib.recipes.translation import Rows
 from attnlib.tokenizers.words import PAD
 
 LAMBDAS, PRUNED = (0.01, 0.03, 0.1, 0.2, 0.4), 0.2  # PRUNED: compared with other choices
@@ -41,9 +32,9 @@ TUNED, SHUFFLES = 600, 5  # steps with gates, or after pruning; random orders
 
 def measuring_rows() -> tuple[Rows, Rows]:
     """Two sets of numbers that were never trained on: to rank heads with, and to judge with."""
-    chosen = numbers(RANKED + JUDGED, 1, SHORT, tested=True)
-    words = vocabularies()
-    return rows_of(words, chosen[:RANKED]), rows_of(words, chosen[RANKED:])
+    chosen = translation.numbers(RANKED + JUDGED, 1, translation.SHORT, tested=True)
+    words = translation.vocabularies()
+    return translation.rows_of(words, chosen[:RANKED]), translation.rows_of(words, chosen[RANKED:])
 
 
 @torch.no_grad()
@@ -54,32 +45,35 @@ def quality(model: Any, rows: Rows, gates: Tensor | None = None) -> tuple[float,
     word is the most probable; so one pass over the right translations tells.
     """
     source, target = rows
-    gates = torch.ones(_shape(model)) if gates is None else gates
-    logits = torch.func.functional_call(
-        model.eval(), scaled(model, gates), (source, target[:, :-1])
-    )
+    gates = torch.ones(gate_shape(model)) if gates is None else gates
+    pair = source, target[:, :-1]
+    logits = torch.func.functional_call(model.eval(), scaled(model, gates), pair)
     wanted = target[:, 1:]
     real = wanted != PAD
-    loss = nn.functional.cross_entropy(logits[real], wanted[real]).item()
+    loss = nn.functional.cross_entropy(logits[real], wanted[real])
     right = ((logits.argmax(-1) == wanted) | ~real).all(1)
-    return round(loss, 6), round(right.double().mean().item(), 4)
+    return rounded(loss, 6), rounded(right.double().mean())
 
 
 def rankings(model: Any, rows: Rows) -> dict[str, Tensor]:
     """Importance of each head (A, H), measured in five ways."""
-    names = attention_layers(model)
     found = {
         f"relevance, {name}": relevance(model, *rows, rule).heads.abs().mean(0)
         for name, rule in (("z-rule", z_rule), ("halves", halves_rule))
     }
     found["gradient × output"] = gate_gradients(model, rows).abs().mean(0)
-    whole = quality(model, rows)[0]
-    alone = [quality(model, rows, gates)[0] - whole for gates in _each_closed(_shape(model))]
-    found["ablation"] = torch.tensor(alone).reshape(_shape(model))
-    found["magnitude"] = torch.stack(
-        [model.get_submodule(n).W_VO.flatten(1).norm(dim=1) for n in names]
-    )
+    found["ablation"] = damages(model, rows)
+    matrices = [model.get_submodule(name).W_VO for name in attention_layers(model)]
+    found["magnitude"] = torch.stack([W_VO.flatten(1).norm(dim=1) for W_VO in matrices])
     return {how: scores.detach() for how, scores in found.items()}
+
+
+def damages(model: Any, rows: Rows) -> Tensor:
+    """How much more nats per token cost without each head alone, (A, H)."""
+    ones, whole = torch.ones(gate_shape(model)), quality(model, rows)[0]
+    closed = (_closed(ones, [head]) for head in range(ones.numel()))
+    alone = [quality(model, rows, gates)[0] - whole for gates in closed]
+    return torch.tensor(alone).reshape(ones.shape)
 
 
 def gate_gradients(model: Any, rows: Rows) -> Tensor:
@@ -97,7 +91,7 @@ def gate_gradients(model: Any, rows: Rows) -> Tensor:
 
     gradients = []
     for source, target in zip(*rows, strict=True):
-        gates = torch.ones(_shape(model), requires_grad=True)
+        gates = torch.ones(gate_shape(model), requires_grad=True)
         gradients.append(torch.autograd.grad(score(gates, source, target), gates)[0])
     return torch.stack(gradients)
 
@@ -111,7 +105,7 @@ def gradients_held_fixed(model: Any, rows: Rows) -> dict[str, Tensor]:
 
 def one_by_one(model: Any, rows: Rows) -> list[int]:
     """Heads in the order in which they can be spared: each time the one whose loss is least."""
-    gates = torch.ones(_shape(model))
+    gates = torch.ones(gate_shape(model))
     order: list[int] = []
     while len(order) < gates.numel():
         losses = {}
@@ -126,11 +120,10 @@ def orders(model: Any, rows: Rows, scores: dict[str, Tensor]) -> dict[str, list[
     """Orders in which heads go, least important first, by every ranking; random ones at the end."""
     found = {name: s.flatten().argsort().tolist() for name, s in scores.items()}
     found["one by one"] = one_by_one(model, rows)
+    count = len(found["one by one"])
     for seed in range(SHUFFLES):
         generator = torch.Generator().manual_seed(seed)
-        found[f"random {seed}"] = torch.randperm(
-            scores["ablation"].numel(), generator=generator
-        ).tolist()
+        found[f"random {seed}"] = torch.randperm(count, generator=generator).tolist()
     return found
 
 
@@ -138,49 +131,46 @@ def rank(name: str, steps: int | None, folder: Path) -> Path:
     """Rank the heads of the three translators, and take them out; `steps` changes nothing."""
     ranked, judged = measuring_rows()
     found = []
-    for translator in TRANSLATORS:
+    for translator in translation.TRANSLATORS:
         model: Any = load(translator)
         scores = rankings(model, ranked)
         going = orders(model, ranked, scores)
-        ones = torch.ones(_shape(model))
-        whole = quality(model, judged)
-        damage = [quality(model, judged, g)[0] - whole[0] for g in _each_closed(ones.shape)]
+        ones = torch.ones(gate_shape(model))
         curves = {
             how: [quality(model, judged, _closed(ones, order[:n])) for n in range(len(order) + 1)]
             for how, order in going.items()
         }
         scores |= gradients_held_fixed(model, ranked)
         facts = {"scores": {how: s.tolist() for how, s in scores.items()}, "orders": going}
-        damages = torch.tensor(damage).reshape(ones.shape).tolist()
-        found.append(facts | {"damage": damages, "curves": curves})
+        found.append(facts | {"damage": damages(model, judged).tolist(), "curves": curves})
     return result(name, folder, {"layers": attention_layers(model), "models": found})
 
 
 def gate(name: str, steps: int | None, folder: Path) -> Path:
     """Train the three translators on with gates, for every λ."""
     steps = TUNED if steps is None else steps
-    runs = [gated(model, strength, steps) for model in TRANSLATORS for strength in LAMBDAS]
+    runs = [
+        gated(model, strength, steps) for model in translation.TRANSLATORS for strength in LAMBDAS
+    ]
     return result(name, folder, {"steps": steps, "lambdas": LAMBDAS, "runs": runs})
 
 
 def gated(translator: str, strength: float, steps: int) -> dict[str, Any]:
     """One translator trained on with gates: what is open, and how good it still is."""
     model = Gated(load(translator))
-    learn(model, 10 + TRANSLATORS[translator], steps, penalised(strength))
+    translation.learn(
+        model, 10 + translation.TRANSLATORS[translator], steps, partial(penalised_loss, strength)
+    )
     left = model.gates.detach()
     loss, share = quality(model.pruned(), measuring_rows()[1])
     facts = {"model": translator, "lambda": strength, "heads": int((left > 0).sum())}
-    gates = {"gates": _rounded(left), "p_open": _rounded(p_open(model.log_a.detach()))}
+    gates: dict[str, Any] = rounded({"gates": left, "p_open": p_open(model.log_a.detach())})
     return facts | gates | {"loss": loss, "exact": share}
 
 
-def penalised(strength: float) -> Callable[[Any, Rows], Tensor]:
+def penalised_loss(strength: float, model: Any, batch: Rows) -> Tensor:
     """The loss of a gated model: the usual one plus λ times the expected number of open gates."""
-
-    def loss(model: Any, batch: Rows) -> Tensor:
-        return translation_loss(model, batch) + strength * p_open(model.log_a).sum()
-
-    return loss
+    return translation_loss(model, batch) + strength * p_open(model.log_a).sum()
 
 
 def prune(name: str, steps: int | None, folder: Path) -> Path:
@@ -192,7 +182,7 @@ def prune(name: str, steps: int | None, folder: Path) -> Path:
 
 def pruned(run: dict[str, Any], steps: int) -> dict[str, Any]:
     """Loss and share of exact translations of every choice, beside one run with gates."""
-    place, left = TRANSLATORS[run["model"]], (torch.tensor(run["gates"]) > 0).float()
+    place, left = translation.TRANSLATORS[run["model"]], (torch.tensor(run["gates"]) > 0).float()
     choices = {"heads of the gates": left}
     for how in CHOICES:
         order = card("translator-heads")["models"][place]["orders"][how]
@@ -200,34 +190,16 @@ def pruned(run: dict[str, Any], steps: int) -> dict[str, Any]:
     judged, found = measuring_rows()[1], {}
     for how, kept in choices.items():
         model = with_gates(load(run["model"]), kept)
-        learn(model, 10 + place, steps)
+        translation.learn(model, 10 + place, steps)
         found[how] = quality(model, judged)
-    fresh = with_gates(build("rotary", 20 + place), left)
-    learn(fresh, 20 + place, STEPS + steps)
+    fresh = with_gates(translation.build("rotary", 20 + place), left)
+    translation.learn(fresh, 20 + place, translation.STEPS + steps)
     facts = {"model": run["model"], "lambda": run["lambda"], "heads": run["heads"]}
     return facts | {"found": found | {"from scratch": quality(fresh, judged)}}
 
 
-def _shape(model: nn.Module) -> tuple[int, int]:
-    """Layers of attention, and heads in each."""
-    names = attention_layers(model)
-    return len(names), len(model.get_parameter(f"{names[0]}.W_O"))
-
-
 def _closed(gates: Tensor, heads: list[int]) -> Tensor:
     """Gates with those of some heads at 0, heads numbered row by row."""
-    return (
-        gates.flatten()
-        .index_fill(0, torch.tensor(heads, dtype=torch.int64), 0)
-        .reshape(gates.shape)
-    )
-
-
-def _each_closed(shape: tuple[int, ...]) -> list[Tensor]:
-    """Gates that close one head, for every head."""
-    ones = torch.ones(shape)
-    return [_closed(ones, [head]) for head in range(ones.numel())]
-
-
-def _rounded(values: Tensor) -> list[list[float]]:
-    return [[round(v, 4) for v in row] for row in values.tolist()]
+    closed = gates.clone()
+    closed.view(-1)[heads] = 0
+    return closed

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.models.recurrent import Elman, Recurrent
-from attnlib.recipes.cards import finished, result
+from attnlib.recipes.cards import finished, result, rounded
 from attnlib.training.loop import fit
 
 SYMBOLS, KEPT, BATCH, TESTED = 8, 8, 128, 2_000
@@ -41,6 +41,11 @@ def answers(net: Any, ids: Tensor) -> Tensor:
     return logits
 
 
+def loss(net: Any, rows: tuple[Tensor, Tensor]) -> Tensor:
+    """Mean cross-entropy of the answers, in nats."""
+    return nn.functional.cross_entropy(answers(net, rows[0]), rows[1])
+
+
 def curve(name: str, seed: int, steps: int) -> list[float]:
     """Share of 2,000 questions answered rightly by a network, before and after `EVERY` steps."""
     ids, right = recall(KEPT, 10**6, TESTED)
@@ -49,21 +54,14 @@ def curve(name: str, seed: int, steps: int) -> list[float]:
     def measure(step: int, net: nn.Module) -> None:
         if step % EVERY == 0 or step == steps:
             with torch.no_grad():
-                found.append(
-                    round((answers(net, ids).argmax(-1) == right).double().mean().item(), 4)
-                )
+                hits = answers(net, ids).argmax(-1) == right
+            found.append(rounded(hits.double().mean()))
 
     torch.manual_seed(seed)
-    history = fit(
-        NETWORKS[name](),
-        lambda step: recall(KEPT, step + 100_000 * seed),
-        lambda net, rows: nn.functional.cross_entropy(answers(net, rows[0]), rows[1]),
-        steps=steps,
-        lr=LR,
-        seed=seed,
-        on_step=measure,
+    settings: dict[str, Any] = {"steps": steps, "lr": LR, "seed": seed, "on_step": measure}
+    finished(
+        fit(NETWORKS[name](), lambda step: recall(KEPT, step + 100_000 * seed), loss, **settings)
     )
-    finished(history)
     return found
 
 
@@ -76,11 +74,6 @@ def train(name: str, steps: int | None, folder: Path) -> Path:
 
 def about(steps: int, shares: dict[str, list[list[float]]]) -> dict[str, Any]:
     """How the result was made, and per network the curve of each start."""
-    return {
-        "data": {"source": "recall", "symbols": SYMBOLS, "kept": KEPT, "rows": TESTED},
-        "steps": steps,
-        "every": EVERY,
-        "lr": LR,
-        "seeds": SEEDS,
-        "share": shares,
-    }
+    data = {"source": "recall", "symbols": SYMBOLS, "kept": KEPT, "rows": TESTED}
+    settings = {"steps": steps, "every": EVERY, "lr": LR, "seeds": SEEDS}
+    return {"data": data, **settings, "share": shares}

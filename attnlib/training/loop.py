@@ -108,7 +108,9 @@ class _Run:
         """Begin, or go on from the file."""
         rates = {name: self.settings[name] for name in ("lr", "weight_decay")}
         self.optimizer = torch.optim.AdamW(self.model.parameters(), fused=True, **rates)
-        self.history = _load_state(self.path, self.model, self.optimizer, self.settings)
+        self.history = History(settings=self.settings)
+        if self.path is not None and self.path.exists():
+            self.history = self.load(self.path)
         self.saved = time.monotonic()
         self.start = self.saved - self.history.seconds  # as if it had never been stopped
 
@@ -171,9 +173,27 @@ class _Run:
 
     def save(self) -> None:
         """Write the state of the run, if it has a file."""
-        if self.path is not None:
-            _save_state(self.path, self.model, self.optimizer, self.history)
-            self.saved = time.monotonic()
+        if self.path is None:
+            return
+        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_suffix(".part")  # a run stopped while it writes keeps its last state
+        torch.save(state | {"history": vars(self.history) | {"interrupted": False}}, part)
+        part.replace(self.path)
+        self.saved = time.monotonic()
+
+    def load(self, path: Path) -> History:
+        """Take over the model and the optimizer of a run, if it had the same settings."""
+        state = torch.load(path, weights_only=True)
+        before = state["history"]["settings"]
+        if before != self.settings:
+            raise ValueError(
+                f"{path.name} is the state of a run with {before}, not {self.settings}: go on with "
+                "the same settings, or delete the file to start anew"
+            )
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        return History(**state["history"])
 
 
 def _rate(step: int, settings: dict[str, Any]) -> float:
@@ -190,33 +210,6 @@ def _rate(step: int, settings: dict[str, Any]) -> float:
 def _size(data: Batch) -> int:
     first = data[0] if isinstance(data, tuple | list) else data
     return int(first.numel()) if isinstance(first, Tensor) else 1
-
-
-def _save_state(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, history: History
-) -> None:
-    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")  # a run stopped while it writes keeps its last good state
-    torch.save(state | {"history": vars(history) | {"interrupted": False}}, part)
-    part.replace(path)
-
-
-def _load_state(
-    path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, settings: dict[str, Any]
-) -> History:
-    if path is None or not path.exists():
-        return History(settings=settings)
-    state = torch.load(path, weights_only=True)
-    before = state["history"]["settings"]
-    if before != settings:
-        raise ValueError(
-            f"{path.name} is the state of a run with {before}, not {settings}: go on with the same "
-            "settings, or delete the file to start anew"
-        )
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    return History(**state["history"])
 
 
 def shuffled(

@@ -16,18 +16,27 @@ from grading.task import Task
 Words = list[str]
 
 
-def _first(tags: Sequence[str]) -> str:
-    """The commonest tag; of several, the one that stands first."""
+def _commonest(tags: Sequence[str], order: Sequence[str]) -> str:
+    """The commonest tag; of several, the one that stands first in an order."""
     most = max(tags.count(tag) for tag in tags)
-    return next(tag for tag in tags if tags.count(tag) == most)
+    return next(tag for tag in order if tags.count(tag) == most)
+
+
+def _first(tags: Sequence[str]) -> str:
+    return _commonest(tags, tags)
 
 
 def _last(tags: Sequence[str]) -> str:
-    return _first([*reversed(tags)])
+    return _commonest(tags, tags[::-1])
+
+
+def _newest(tags: Sequence[str]) -> str:
+    """Of several, the one whose first time comes last, as `>=` finds it."""
+    return _commonest(tags, [*dict.fromkeys(tags)][::-1])
 
 
 def _by_letters(tags: Sequence[str]) -> str:
-    return _first(sorted(tags))
+    return _commonest(tags, sorted(tags))
 
 
 def _told(
@@ -112,7 +121,7 @@ TABLE = Task(
     name="table_of_words",
     reference=_table,
     visible=(
-        (["I", "like", "films", "like", "these", "Like"], list("PVNADA"), ["like", "I", "plot"]),
+        (["I", "like", "films", "like", "these", "Like"], list("PVNNDA"), ["like", "I", "plot"]),
         (
             ["The", "the", "a", "plot", "film", "The", "joy"],
             ["DET", "DET", "DET", "NOUN", "NOUN", "DET", "NOUN"],
@@ -128,12 +137,8 @@ TABLE = Task(
             ["B", "A", "A", "A", "C", "B", "C", "B"],
             ["As", "well", "new"],
         ),
-        (["a", "b", "A", "a", "a", "c"], ["Y", "X", "X", "Y", "X", "Y"], ["a", "B", "d"]),
-        (
-            ["go", "go", "go", "stop", "stop"],
-            ["VERB", "VERB", "NOUN", "NOUN", "NOUN"],
-            ["Go", "walk"],
-        ),
+        (["b", "a", "A", "a", "a", "c", "C", "B", "b"], list("NVNVNABND"), ["a", "B", "c", "d"]),
+        (["go", "Go", "stop"], ["VERB", "NOUN", "NOUN"], []),
     ),
     hidden=_table_hidden,
     mistakes={
@@ -152,6 +157,14 @@ TABLE = Task(
         ),
         "of a word's tags that are equally common, yours is the one that comes last.": (
             _with(known=_last)
+        ),
+        "of a word's tags that are equally common, yours is the one that was met last of all, as "
+        "with >= in place of >: the one that comes first is asked for.": _with(known=_newest),
+        "of tags that are equally common, yours is the one that was met last of all, as with >= in "
+        "place of >, for words and for the default.": _with(known=_newest, default=_newest),
+        "of a word's tags that are equally common, yours is the one that comes first in `tags`: "
+        "the one that comes first among this word's own is asked for.": lambda words, tags, new: (
+            _told(words, tags, new, known=lambda own: _commonest(own, tags))
         ),
         "of a word's tags that are equally common, yours is the first one of the alphabet: the one "
         "that comes first in the training words is asked for.": _with(known=_by_letters),
@@ -252,6 +265,11 @@ def _as_they_come(types: Tensor, tags: Tensor, u: Tensor) -> Tensor:
     return _control(torch.tensor([order[kind] for kind in types.tolist()]), tags, u)
 
 
+def _closed_tags(types: Tensor, tags: Tensor, u: Tensor) -> Tensor:
+    """The place of the label among those that occur."""
+    return torch.searchsorted(tags.unique(), _control(types, tags, u))
+
+
 def _closed_up(types: Tensor, tags: Tensor, u: Tensor) -> Tensor:
     return _control(types.unique(return_inverse=True)[1], tags, u)
 
@@ -315,6 +333,8 @@ CONTROL = Task(
         "every word draws for itself: all words of a type have the same label.": _each_word,
         "the types draw in the order in which they appear: type v draws with u[v].": _as_they_come,
         "you number the types anew: type v draws with u[v], whatever types there are.": _closed_up,
+        "you number the tags anew: a tag that does not occur is never drawn, and the others keep "
+        "their numbers.": _closed_tags,
         "this is one label for every type: one for every word is asked for.": (
             lambda types, tags, u: _control(torch.arange(len(u)), tags, u)
         ),
@@ -437,6 +457,22 @@ SELECTIVITY = Task(
         "the same words.": lambda right, control, types, train: _less(
             right, control, ~train, _seen(types, train)
         ),
+        "you score the task on the words met and the control on all test words: both are scored on "
+        "the same words.": lambda right, control, types, train: _less(
+            right, control, _seen(types, train), ~train
+        ),
+        "you score the task on the words met and the control on all words: both are scored on the "
+        "same words.": lambda right, control, types, train: _less(
+            right, control, _seen(types, train), torch.ones_like(train)
+        ),
+        "the sign is lost: a probe that tells the control better than the task has a selectivity "
+        "below 0.": lambda right, control, types, train: _selectivity(
+            right, control, types, train
+        ).abs(),
+        "what is below 0 is cut off: a probe that tells the control better than the task has a "
+        "selectivity below 0.": lambda right, control, types, train: _selectivity(
+            right, control, types, train
+        ).clamp(min=0),
         "you count the training words as well: a probe knows those by heart.": _on(_met),
         "you count all words there are.": _on(lambda types, train: torch.ones_like(train)),
         "you score the words on which the probe was trained.": _on(lambda types, train: train),
@@ -556,13 +592,28 @@ def _unnormalised(logits: Tensor, labels: Tensor, ends: list[int]) -> float:
     return bits
 
 
-def _averaged(logits: Tensor, labels: Tensor, ends: list[int]) -> float:
-    """The mean of a block where its sum is asked for."""
-    total = math.log2(logits.shape[-1])
+def _averaged(logits: Tensor, labels: Tensor, ends: list[int], first: int = 1) -> float:
+    """The mean of a block where its sum is asked for, the first one counted so many times."""
+    total = first * math.log2(logits.shape[-1])
     for i, (begin, end) in enumerate(pairwise(ends)):
         block = [_nats(logits[i, n], int(labels[n])) for n in range(begin, end)]
         total += sum(block) / len(block) / math.log(2)
     return total
+
+
+def _half_mended(first: float, unit: float) -> Callable[..., float]:
+    """As given, with the first block and the unit mended, or one of them, and not the probes."""
+    return lambda logits, labels, ends: (
+        ends[0] * math.log(logits.shape[-1]) / first + _as_given(unit)(logits, labels, ends)
+    )
+
+
+def _softmax_then_log(logits: Tensor, labels: Tensor, ends: list[int]) -> float:
+    bits = ends[0] * math.log2(logits.shape[-1])
+    for probe, begin, end in zip(logits, ends[:-1], ends[1:], strict=True):
+        log_p = probe[begin:end].softmax(-1).log()
+        bits -= log_p.gather(-1, labels[begin:end, None]).sum().item() / math.log(2)
+    return bits
 
 
 def _message(
@@ -621,6 +672,19 @@ CODE = Task(
         "before the block has come.": _as_given(1.0),
         "this is the given function in bits: your friend has no probe that was trained on a block "
         "before the block has come.": _as_given(math.log(2)),
+        "the first block is right, and so is the unit, but the probes are still those of the given "
+        "function: the block after the first goes to the probe that was trained on the first one, "
+        "number 0.": _half_mended(math.log(2), math.log(2)),
+        "the first block is right; the unit and the probes are still those of the given function: "
+        "the block after the first goes to the probe that was trained on the first one, number 0, "
+        "and a bit is ln 2 nats.": _half_mended(math.log(2), 1.0),
+        "you have added the first block, in nats; the unit and the probes are still those of the "
+        "given function.": _half_mended(1.0, 1.0),
+        "the probes are right; the first block and the unit are still as in the given function.": (
+            lambda logits, labels, ends: (
+                _priced(_own, 1.0)(logits, labels, ends) - ends[0] * math.log(logits.shape[-1])
+            )
+        ),
         "a block is priced by the probe that was trained on it, too: your friend has only the one "
         "before it.": _priced(_after),
         "the first block is right, and each later one is priced by the probe that was trained on "
@@ -641,6 +705,10 @@ CODE = Task(
         "logits.": _first_block(
             lambda logits, labels, ends: ends[0] * math.log2(len(labels.unique()))
         ),
+        "you take the largest label for the last of the classes: K is the last axis of the logits, "
+        "also if not every class occurs.": _first_block(
+            lambda logits, labels, ends: ends[0] * math.log2(int(labels.max()) + 1)
+        ),
         "a label of the first block costs one bit in your code: it costs log₂ K.": _first_block(
             lambda logits, labels, ends: float(ends[0])
         ),
@@ -650,7 +718,12 @@ CODE = Task(
         "you take the logits for logarithms of probabilities: the softmax is missing.": (
             _unnormalised
         ),
+        "the logarithm comes after the softmax: for an extreme logit that has become 0 already, "
+        "and the length is infinite. log_softmax does both at once.": _softmax_then_log,
         "you take the mean of each block: the sum is asked for.": _averaged,
+        "you take the mean of each later block: the sum is asked for.": (
+            lambda logits, labels, ends: _averaged(logits, labels, ends, ends[0])
+        ),
         "this is the length for one label: the whole message is asked for.": (
             lambda logits, labels, ends: _length(logits, labels, ends) / len(labels)
         ),
@@ -703,6 +776,21 @@ def _one_by_one(x: Tensor, V: Tensor, middle: Tensor) -> Tensor:
 def _at_once(x: Tensor, V: Tensor, middle: Tensor) -> Tensor:
     """All coordinates along unit vectors, though they are not orthogonal."""
     return x - (x - middle) @ _unit(V).mT @ _unit(V)
+
+
+def _partly_straight(
+    against: int, then: Callable[[Tensor, Tensor, Tensor], Tensor]
+) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Every direction is put at right angles to one of those before it, and not to all."""
+
+    def without(x: Tensor, V: Tensor, middle: Tensor) -> Tensor:
+        basis: list[Tensor] = []
+        for v in V:
+            one = v - (v @ basis[against]) * basis[against] if basis else v
+            basis.append(one / one.norm())
+        return then(x, torch.stack(basis), middle)
+
+    return without
 
 
 def _states(
@@ -761,6 +849,14 @@ WITHOUT = Task(
         "brings back some of the first.": _one_by_one,
         "you remove each direction as if it were alone: they are not orthogonal, so what they "
         "share is removed twice.": _at_once,
+        "each direction is put at right angles to the first one only: all those before it are to "
+        "be taken off.": _partly_straight(0, _one_by_one),
+        "each direction is put at right angles to the first one only, so what the others share is "
+        "removed twice.": _partly_straight(0, _at_once),
+        "each direction is put at right angles to the one just before it only: all those before it "
+        "are to be taken off.": _partly_straight(-1, _one_by_one),
+        "each direction is put at right angles to the one just before it only, so what it shares "
+        "with others is removed twice.": _partly_straight(-1, _at_once),
         "only the first direction is gone.": lambda x, V, middle: _without(x, V[:1], middle),
         "only the last direction is gone.": lambda x, V, middle: _without(x, V[-1:], middle),
         "this is what is removed: what stays is asked for.": (

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,21 +61,28 @@ def _refuse_basis(args: tuple[Any, ...], answer: Any) -> str | None:
     n, nullity = len(T), len(T) - _rank(X)
     if not isinstance(answer, Tensor):
         return f"return a tensor, not {type(answer).__name__}"
-    if answer.shape != (n, nullity):
-        turned = answer.ndim == 2 and answer.shape == (nullity, n)
-        hint = ": a direction is a column" if turned else ""
-        return f"the answer has the shape {tuple(answer.shape)}, expected {(n, nullity)}{hint}"
+    if answer.ndim != 2 or len(answer) != n:
+        return (
+            f"the answer has the shape {tuple(answer.shape)}, expected {(n, nullity)}: a direction "
+            "is a column of U, with a number for each token"
+        )
     if answer.dtype != torch.float64:
         return f"the answer has the dtype {str(answer.dtype)[6:]}, expected float64"
     if not torch.isfinite(answer).all():
         return "an entry is not a finite number"
+    counts = f"there are {nullity} directions, and yours are {answer.shape[1]}"
+    more = f"{counts}: " if answer.shape[1] > nullity else ""
+    if ((answer.mT @ T).abs() > 1e-4 * torch.linalg.svdvals(X)[0]).any():
+        return f"{more}a direction changes what the head writes: a column times T must be 0"
+    if (answer.sum(0).abs() > 1e-4).any():
+        return f"{more}a column does not sum to 0: the column of ones belongs to [T, 1]"
+    if answer.shape[1] < nullity:
+        line = "singular values up to 1e-5 times the largest count as 0"
+        return f"{counts}: U must be square, and {line}"
+    if answer.shape[1] > nullity:
+        return counts
     if not nullity:
         return None
-    if answer.sum(0).abs().max() > 1e-4:
-        return "a column does not sum to 0: the column of ones belongs to [T, 1]"
-    moved = (answer.mT @ T).abs().max() / torch.linalg.svdvals(X)[0]
-    if moved > 1e-4:
-        return "a direction changes what the head writes: a column times T must be 0"
     square = answer.mT @ answer
     if (square.diagonal() - 1).abs().max() > 1e-6:
         return "a column has not the length 1"
@@ -139,19 +147,24 @@ def _refuse_row(args: tuple[Any, ...], answer: Any) -> str | None:
         return f"the weights have the shape {tuple(answer.shape)}, expected {tuple(a.shape)}"
     if answer.dtype != torch.float64:
         return f"the weights have the dtype {str(answer.dtype)[6:]}, expected float64"
+    hidden = (
+        "; here some words have no weight: leave them out before you look for a direction"
+        if (a == 0).any()
+        else ""
+    )
     if not torch.isfinite(answer).all():
-        return "a weight is not a finite number"
+        return f"a weight is not a finite number{hidden}"
+    if (answer[a == 0].abs() > 1e-9).any():
+        return f"a word whose weight was 0 has another now, it may be hidden by a mask{hidden}"
     if answer.min() < -1e-6:
-        return f"a weight is below 0: {answer.min():.3g}"
+        return f"a weight is below 0: {answer.min():.3g}{hidden}"
     if abs(answer.sum() - 1) > 1e-6:
-        return f"the weights sum to {answer.sum():.6f}, not to 1"
+        return f"the weights sum to {answer.sum():.6f}, not to 1{hidden}"
     moved = (answer @ T - a @ T).abs().max()
     if moved > 1e-6 * (1 + T.abs().max()):
-        return f"the output moves, by {moved:.2g} at most: only the null space leaves it alone"
-    if (answer[a == 0] > 1e-9).any():
-        return "a word whose weight was 0 has some now: it may be hidden by a mask"
+        return f"the output moves, by {moved:.2g}: only the null space leaves it alone{hidden}"
     if answer[a > 0].min() > 1e-9:
-        return "no weight that was above 0 is 0 now: go on until the first one is"
+        return f"no weight that was above 0 is 0 now: go on until the first one is{hidden}"
     return None
 
 
@@ -243,7 +256,15 @@ def _count_hidden(
         ids = few + [rng.choice(few) for _ in range(n - distinct)]
         rng.shuffle(ids)
         cases += [(ids, d_v, 8, False), (ids, 10, d_v, n % 2 == 1)]
+    one, two, three = rng.sample(range(40), 3)
+    cases.append(([one, one, two, three, one, two], 8, 9, False))  # neighbours, and others
     return [*cases, ([7], 2, 3, True), ([4] * rng.randint(3, 6), 3, 3, True)]
+
+
+def _runs(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
+    """Only neighbours are compared."""
+    rows = len(ids) if positions else 1 + sum(one != other for one, other in pairwise(ids))
+    return _less(min(rows, min(d_v, d) + 1), len(ids))
 
 
 REPEATED = [5, 1, 5, 2, 3, 1, 4, 6, 5]
@@ -256,7 +277,7 @@ COUNT = Task(
         (REPEATED, 7, 8, False),
         (REPEATED, 7, 8, True),
         (REPEATED, 6, 3, True),
-        ([2, 5, 2, 2, 5, 2], 3, 4, False),
+        ([2, 5, 2, 2, 5, 2], 6, 7, False),
     ),
     hidden=_count_hidden,
     mistakes={
@@ -276,6 +297,8 @@ COUNT = Task(
         "different rows add to the rank.": _counted(
             lambda rows, n, d_v, d: _less(min(n, min(d_v, d) + 1), n)
         ),
+        "you count a word once where it stands twice in a row: wherever it stands again, its row "
+        "is the same without positions.": _runs,
         "equal words have different rows as soon as the model has positions.": (
             lambda ids, d_v, d, positions: _less(min(len(set(ids)), min(d_v, d) + 1), len(ids))
         ),
@@ -325,14 +348,19 @@ def _width_needed(A: Tensor) -> Tensor:
     return torch.tensor(found)
 
 
-def _ranked(change: Callable[[Tensor], Tensor], none: int = -1) -> Callable[[Tensor], Tensor]:
-    """A width with another matrix in place of the centred logarithm."""
+def _counted_above(X: Tensor) -> Tensor:
+    rank: Tensor = (torch.linalg.svdvals(X) > 1e-6).sum(-1)
+    return rank
 
-    def width(A: Tensor) -> Tensor:
-        rank = (torch.linalg.svdvals(change(A)) > 1e-6).sum(-1)
-        return torch.where((A > 0).flatten(1).all(-1), rank, none)
 
-    return width
+def _ranked(
+    change: Callable[[Tensor], Tensor],
+    none: int = -1,
+    rank: Callable[[Tensor], Tensor] = _counted_above,
+    possible: Callable[[Tensor], Tensor] = lambda A: (A > 0).flatten(1).all(-1),
+) -> Callable[[Tensor], Tensor]:
+    """A width with another matrix in place of the centred logarithm, another line or test."""
+    return lambda A: torch.where(possible(A), rank(change(A)), none)
 
 
 def _log(A: Tensor) -> Tensor:
@@ -346,7 +374,17 @@ def _centred(x: Tensor, *axes: int) -> Tensor:
 
 
 def _zero_is_small(A: Tensor) -> Tensor:
-    rank: Tensor = (torch.linalg.svdvals(_centred(_log(A), -1)) > 1e-6).sum(-1)
+    return _counted_above(_centred_log(A))
+
+
+def _centred_log(A: Tensor) -> Tensor:
+    return _centred(_log(A), -1)
+
+
+def _share(X: Tensor) -> Tensor:
+    """A line at a share of the largest singular value, as in 12.1."""
+    values = torch.linalg.svdvals(X)
+    rank: Tensor = (values > 1e-5 * values[..., :1]).sum(-1)
     return rank
 
 
@@ -372,6 +410,21 @@ def _map(
     return weights
 
 
+def _single(generator: Generator, T: int, S: int) -> Tensor:
+    """Two maps of width 1 in single precision, whose errors are no width: usual, nearly even."""
+    q, k = (torch.randn(n, generator=generator).double() for n in (T, S))
+    scores = torch.stack([q[:, None] * k, 5e-5 * q[:, None] * k])
+    return scores.softmax(-1).float().double()
+
+
+def _with_zeros(generator: Generator, T: int, S: int) -> Tensor:
+    """Three maps, with a weight of 0 in the last row, in the first one, and in every row."""
+    scores = torch.randn(3, T, S, generator=generator).double()
+    scores[0, -1, 1] = scores[1, 0, 2] = -torch.inf
+    scores[2, :, 1] = -torch.inf
+    return scores.softmax(-1)
+
+
 def _width_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
     T, S = rng.sample(range(6, 10), 2)
     cases = [
@@ -385,7 +438,8 @@ def _width_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Te
     square = [torch.stack([_map(generator, 5, 5, k) for k in (2, 9, 1, 3, 2)]) for _ in "ab"]
     even = torch.full((2, 7, rng.choice((3, 7, 9))), 1.0).double().softmax(-1)
     tall = torch.stack([_map(generator, 9, 4, k, k == 1) for k in (8, 1)])
-    return [*((one,) for one in [*maps, *square, tall]), (even,)]
+    zeros = _with_zeros(generator, 5, 6)
+    return [*((one,) for one in [*maps, *square, tall, zeros, _single(generator, 4, 7)]), (even,)]
 
 
 def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
@@ -393,9 +447,11 @@ def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
     return torch.stack([_map(generator, T, S, *one) for one in made])
 
 
-ZERO = [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]
 BY_HAND = [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
-SMALL = ([[1 / 3] * 3] * 2, [[0.5, 0.3, 0.2]] * 2, ZERO)
+EVEN, ZERO = [0.25] * 4, [0.5, 0.0, 0.25, 0.25]
+# scores (−1, 0, 0, 1) times ln 4, and the same with the other sign: width 1, but two in the weights
+TURNED = [[0.04, 0.16, 0.16, 0.64], [0.64, 0.16, 0.16, 0.04]]
+SMALL = ([EVEN] * 2, [[0.4, 0.3, 0.2, 0.1]] * 2, [EVEN, ZERO], [ZERO[::-1], EVEN], TURNED)
 WIDTH = Task(
     name="width_needed",
     reference=_width_needed,
@@ -403,12 +459,25 @@ WIDTH = Task(
         (_double(BY_HAND)[None],),
         (torch.stack([_double(rows) for rows in SMALL]),),
         (_maps(1, 5, 6, (1, False), (2, True), (3, False)),),
+        (_single(Generator().manual_seed(1), 3, 5),),
         (_maps(2, 4, 7, (9, False), (2, False)),),
     ),
     hidden=_width_hidden,
     mistakes={
         "the mean of each row is not taken off: a constant in a row changes no softmax, so keys "
         "and queries need not make it.": _ranked(_log),
+        "the logarithms are right, but rounding errors count as rank: matrix_rank draws its own "
+        "line, and 1e-6 is asked for.": _ranked(_centred_log, rank=torch.linalg.matrix_rank),
+        "your line is a share of the largest singular value, as in 12.1: here it stands at 1e-6, "
+        "however large the others are.": _ranked(_centred_log, rank=_share),
+        "you take the largest entry off each row: that can add 1 to the rank, the mean of the row "
+        "never does.": _ranked(lambda A: _log(A) - _log(A).amax(-1, keepdim=True)),
+        "you ask for a weight of 0 in every row: one in the whole map is enough for −1.": _ranked(
+            _centred_log, possible=lambda A: (A > 0).all(-1).any(-1)
+        ),
+        "you look for a weight of 0 in the first row only: one in the map is enough for −1.": (
+            _ranked(_centred_log, possible=lambda A: (A[:, 0] > 0).all(-1))
+        ),
         "you take 1 off the rank of log A: that is right only where the constant of the rows adds "
         "a direction of its own; centre the rows instead.": lambda A: torch.where(
             (A > 0).flatten(1).all(-1), _ranked(_log)(A) - 1, -1
@@ -470,6 +539,29 @@ def _clipped(right: Tensor, A: Tensor) -> Tensor:
     return right.clamp(min=0) / right.clamp(min=0).sum(-1, keepdim=True)
 
 
+def _kept(keep: Callable[[Tensor], Tensor]) -> Effective:
+    """Only the columns of U are kept that `keep` names, from the singular values (heads, n)."""
+
+    def effective(A: Tensor, T: Tensor) -> Tensor:
+        U, values, _ = torch.linalg.svd(_ones(T), full_matrices=False)
+        kept = keep(values.reshape(-1, values.shape[-1])).reshape(values.shape)
+        U = U * kept[..., None, :]
+        found: Tensor = A @ U @ U.mT
+        return found
+
+    return effective
+
+
+def _same_rank(pick: Callable[[Tensor], Tensor]) -> Effective:
+    """The rank of one head for all of them."""
+
+    def keep(values: Tensor) -> Tensor:
+        rank = pick((values > NOISE * values[:, :1]).sum(-1))
+        return (torch.arange(values.shape[1]) < rank).expand_as(values)
+
+    return _kept(keep)
+
+
 def _single_row(A: Tensor, T: Tensor) -> Tensor:
     return _projected(A.mean(-2, keepdim=True), _ones(T)).expand_as(A) + 0
 
@@ -485,6 +577,19 @@ def _map_and_values(
     return A, T.reshape(*lead, S, d)
 
 
+def _unlike(generator: Generator, Q: int, S: int, d: int) -> tuple[Tensor, Tensor]:
+    """Three heads of unlike rank, the first one large and rounded, the last one small."""
+    A, _ = _map_and_values(generator, (3,), (Q, S, 1, d))
+    while True:
+        heads = [
+            scale * _written(generator, S, d_v, d, single=scale > 1)
+            for scale, d_v in ((1e3, 2), (1.0, 1), (1e-3, 3))
+        ]
+        values = [torch.linalg.svdvals(_ones(T)) for T in heads]
+        if not any(((v > 1e-6 * v[0]) & (v < 1e-4 * v[0])).any() for v in values):
+            return A, torch.stack(heads)
+
+
 def _effective_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
     long = rng.randint(9, 12)
     n = rng.randint(4, 5)
@@ -496,6 +601,7 @@ def _effective_hidden(rng: random.Random, generator: Generator) -> Sequence[tupl
         _map_and_values(generator, (3, 2), (7, 10, 2, 9), single=True),
         _map_and_values(generator, (2, 2), (4, 13, 3, 3), single=True),
         *(_map_and_values(generator, (n,), (n, n, 2, n)) for _ in "ab"),
+        _unlike(generator, rng.randint(2, 4), 7, 5),
         _map_and_values(generator, (2,), (3, 9, 1, 1)),
     ]
 
@@ -507,6 +613,7 @@ EFFECTIVE = Task(
         (_double([[0.4, 0.3, 0.2, 0.1]])[None], FOUR[None]),
         _map_and_values(Generator().manual_seed(1), (2,), (6, 6, 2, 3)),
         _map_and_values(Generator().manual_seed(2), (2, 1), (2, 7, 3, 5), single=True),
+        _unlike(Generator().manual_seed(4), 2, 6, 4),
         _map_and_values(Generator().manual_seed(3), (2,), (3, 3, 4, 4)),
     ),
     hidden=_effective_hidden,
@@ -528,6 +635,20 @@ EFFECTIVE = Task(
         "same only if they stay.": _after(lambda right, A: right.clamp(min=0)),
         "the absolute values are not asked for: effective weights may be negative.": _after(
             lambda right, A: right.abs()
+        ),
+        "the largest singular value of all heads draws the line for each of them: every head has "
+        "its own.": _kept(lambda values: values > NOISE * values.max()),
+        "your line stands at 1e-5: it is 1e-5 times the largest singular value of the head.": (
+            _kept(lambda values: values > NOISE)
+        ),
+        "every head has the rank of the first one in yours: each has its own.": _same_rank(
+            lambda ranks: ranks[0]
+        ),
+        "every head has the largest of all ranks in yours: each has its own.": _same_rank(
+            lambda ranks: ranks.max()
+        ),
+        "every head has the smallest of all ranks in yours: each has its own.": _same_rank(
+            lambda ranks: ranks.min()
         ),
         "this is the output A T, and not a map.": lambda A, T: A @ T,
         "all rows are the same in yours: each row of A is projected by itself.": _single_row,

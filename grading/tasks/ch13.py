@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Sequence
+from itertools import combinations
 
 import torch
 from torch import Generator, Tensor
@@ -92,6 +93,13 @@ def _divided(M: Tensor, mask: Tensor) -> Tensor:
     return _summed(units=lambda M, mask: M / lengths * mask[..., None])(M, mask)
 
 
+def _one_sided(M: Tensor, mask: Tensor) -> Tensor:
+    """Pairs of any row with a real one."""
+    n = mask.sum(-1)
+    both = (_unit(M).sum(-2) * (_unit(M) * mask[..., None]).sum(-2)).sum(-1)
+    return (both - n) / (n * (n - 1))
+
+
 def _first(M: Tensor, mask: Tensor) -> Tensor:
     """The first n rows in place of the n real ones."""
     return _summed()(M, torch.arange(mask.shape[-1]) < mask.sum(-1, keepdim=True))
@@ -171,6 +179,20 @@ COSINE = Task(
         "columns are brought to length 1, and it is the rows that have to be.": _summed(
             units=lambda M, mask: _unit(M * mask[..., None], -2)
         ),
+        "columns are brought to length 1, padding and all, and it is the rows that have to be.": (
+            _summed(units=lambda M, mask: _unit(M, -2) * mask[..., None])
+        ),
+        "this is the mean of the whole table of cosines: the n pairs of a row with itself are in "
+        "it, and the rows of padding.": _summed(
+            final=lambda s, n: s / (n * n), count=lambda mask: torch.tensor(mask.shape[-1])
+        ),
+        "this is the mean of the whole table of cosines, with those of padding, and of each row "
+        "with itself.": _summed(
+            units=lambda M, _: _unit(M),
+            final=lambda s, n: s / (n * n),
+            count=lambda mask: torch.tensor(mask.shape[-1]),
+        ),
+        "padding is masked on one side only: both rows of a pair must be real.": _one_sided,
         "normalize without dim works along axis 1, which is the right one only if there are no "
         "leading axes: dim=-1.": _summed(units=lambda M, mask: _unit(M, 1) * mask[..., None]),
         "you divide each row by its squared length: by its length.": _summed(
@@ -329,11 +351,26 @@ ENTROPY = Task(
         "this is the entropy in nats: divide it by ln n.": (
             lambda A, mask: _inner(A, mask).sum(-1) / mask.sum(-1)
         ),
-        "this is the entropy in bits: divided by ln n, or in bits by log2 n, it has no unit.": (
+        "this is the entropy in bits: divide it by the most that is possible, log2 n.": (
             lambda A, mask: _inner(A, mask).sum(-1) / mask.sum(-1) / math.log(2)
         ),
         "logarithms to base 2 divided by ln n: use the same logarithm above and below.": (
             lambda A, mask: _inner(A, mask).sum(-1) / mask.sum(-1) / math.log(2) / _most(mask)
+        ),
+        "you take the entropy of the columns: a row of weights belongs to a destination, and its "
+        "sum is over the last axis.": lambda A, mask: (
+            -torch.xlogy(A, A).sum(-2).masked_fill(~mask, 0).sum(-1) / mask.sum(-1) / _most(mask)
+        ),
+        "T stands where n belongs, in the mean and in the logarithm: only real tokens count.": (
+            lambda A, mask: _inner(A, mask).mean(-1) / math.log(A.shape[-1])
+        ),
+        "T stands where n belongs, in the mean and in the logarithm, and rows of padding are in "
+        "the sum.": lambda A, mask: -torch.xlogy(A, A).sum(-1).mean(-1) / math.log(A.shape[-1]),
+        "this is the sum over the rows: divide it by n, for the mean is asked for.": (
+            lambda A, mask: _inner(A, mask).sum(-1) / _most(mask)
+        ),
+        "this is one mean over the rows of all texts: each text has its own.": (
+            lambda A, mask: (_inner(A, mask) / _most(mask)[:, None])[mask].mean()
         ),
         "you divide by n instead of ln n.": (
             lambda A, mask: _inner(A, mask).sum(-1) / mask.sum(-1) / mask.sum(-1)
@@ -481,10 +518,16 @@ ALIGNED = Task(
         "your shortest key has the length 0, which has no direction: add 1 to all lengths.": (
             _lengths(lambda gains, q, root: gains * root / q.norm())
         ),
+        "your first key has the length 1, and the shortest one should.": lambda weights, q: (
+            (1 + (weights / weights[0]).log()[:, None] * math.sqrt(len(q)) / q.norm())
+            * (q / q.norm())
+        ),
+        "your lengths are counted in units of q, so your shortest key is as long as q: its length "
+        "is 1.": _lengths(lambda gains, q, root: 1 + gains * root / q.norm() ** 2, lambda q: q),
         "the shortest key has length 1, and not the longest.": _lengths(
             lambda gains, q, root: 1 + (gains - gains.max()) * root / q.norm()
         ),
-        "ln w is below 0, so your keys point away from q: all lengths may grow by the same.": (
+        "ln a_j is below 0, so your keys point away from q: all lengths may grow by the same.": (
             lambda weights, q: weights.log()[:, None] * math.sqrt(len(q)) / q.norm() * q / q.norm()
         ),
         "your shortest key is not of length 1: subtract the least logarithm first.": (
@@ -582,6 +625,57 @@ def _single(y: Tensor, V: Tensor) -> Tensor:
     return torch.stack(shares).min()
 
 
+def _fit(y: Tensor, V: Tensor, chosen: list[int], low: float = -math.inf) -> Tensor:
+    """The share that the best coefficients of some values leave."""
+    if not chosen:
+        return torch.ones_like(y[0])
+    return _share(_best(y, V[chosen]).clamp(min=low), y, V[chosen])
+
+
+def _dropped(y: Tensor, V: Tensor, count: int) -> Tensor:
+    """The least `count` coefficients below 0 are dropped until there are none; -1 for all."""
+    chosen = list(range(len(V)))
+    while chosen and min(a := _best(y, V[chosen]).tolist()) < 0:
+        below = sorted((x, j) for x, j in zip(a, chosen, strict=True) if x < 0)
+        gone = {j for _, j in (below if count < 0 else below[:count])}
+        chosen = [j for j in chosen if j not in gone]
+    return _fit(y, V, chosen)
+
+
+def _once_more(y: Tensor, V: Tensor, low: float = -math.inf) -> Tensor:
+    return _fit(y, V, [j for j, x in enumerate(_best(y, V).tolist()) if x > 0], low)
+
+
+def _of_three(y: Tensor, V: Tensor) -> Tensor:
+    """The best of all sums of at most three values, with no coefficient below 0."""
+    some = [list(c) for size in (1, 2, 3) for c in combinations(range(len(V)), size)]
+    shares = [_fit(y, V, c) for c in some if float(_best(y, V[c]).min()) >= 0]
+    return torch.stack([*shares, torch.ones_like(y[0])]).min()
+
+
+def _alone(y: Tensor, V: Tensor, rounds: int) -> Tensor:
+    """What is left is y itself in every round."""
+    return rounds * (V @ y / V.square().sum(-1)).clamp(min=0)
+
+
+def _stepped(y: Tensor, V: Tensor, divisors: Tensor) -> Tensor:
+    a = torch.zeros(len(V), dtype=y.dtype)
+    for _ in range(300):
+        for j, v in enumerate(V):
+            a[j] = (a[j] + (y - a @ V) @ v / divisors[j]).clamp(min=0)
+    return a
+
+
+def _hull(y: Tensor, V: Tensor) -> Tensor:
+    """The distance from the convex hull: a heavy component more holds the sum at 1."""
+    heavy = 1e4 * torch.ones(len(V) + 1, 1, dtype=torch.float64)
+    rows = torch.cat([torch.cat([V, y[None]]).double(), heavy], 1)
+    from scipy.optimize import nnls
+
+    a = torch.tensor(nnls(rows[:-1].T.numpy(), rows[-1].numpy())[0], dtype=y.dtype)
+    return _share(a, y, V)
+
+
 def _cone_case(generator: Generator, n: int, d: int, kind: str) -> tuple[Tensor, Tensor]:
     """Values around a direction, and a vector inside their cone, outside, or turned round."""
     V = torch.randn(n, d, generator=generator) + 0.7 * torch.randn(d, generator=generator)
@@ -594,7 +688,7 @@ def _cone_case(generator: Generator, n: int, d: int, kind: str) -> tuple[Tensor,
 
 
 def _cone_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    sizes = ((3, 5, "inside"), (2, 4, "random"), (4, 6, "turned"), (5, 7, "mixed"))
+    sizes = ((5, 6, "inside"), (2, 4, "random"), (4, 6, "turned"), (5, 7, "mixed"))
     cases = [_cone_case(generator, n, d, kind) for n, d, kind in sizes]
     k = rng.randint(3, 4)
     cases += [_cone_case(generator, k, k, "mixed") for _ in range(2)]
@@ -607,6 +701,9 @@ def _cone_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Ten
     turn = torch.linalg.qr(torch.randn(3, 3, generator=generator))[0]
     y, V = torch.tensor([0.0, 1.0, 0.0]), torch.tensor([[1.0, 0.0, 0.0], [-3.0, 1.0, 0.0]])
     cases.append((y @ turn, V @ turn))  # each round leaves nine tenths
+    turn = torch.linalg.qr(torch.randn(2, 2, generator=generator))[0]
+    y, V = torch.tensor([3.0, 2.0]), torch.tensor([[2.0, 1.0], [-1.0, 0.0], [3.0, -1.0]])
+    cases.append((y @ turn, V @ turn))  # inside by a value whose best coefficient is below 0
     return [*cases, _cone_case(generator, 3, 6, "mixed")]
 
 
@@ -615,13 +712,19 @@ OUTSIDE = Task(
     reference=_left,
     visible=(
         (torch.tensor([3.0, -4.0]), torch.tensor([[1.0, 0.0], [1.0, 1.0]])),
+        # inside; the second value has the least coefficient of all three, and is needed
+        (torch.tensor([3.0, 2.0]), torch.tensor([[2.0, 1.0], [-1.0, 0.0], [3.0, -1.0]])),
         (
-            torch.tensor([1.0, 2.0, 0.5, -1.0]),
-            torch.tensor([[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.5], [1.0, 1.0, 1.0, -1.0]]),
-        ),
-        (
-            torch.tensor([5.0, 7.0, 1.0]),
-            torch.tensor([[1.0, 2.0, 0.0], [2.0, 1.0, 1.0], [3.0, 1.0, -1.0]]),
+            torch.tensor([4.0, -2.0, 4.0, 0.0]),  # inside, and four values are needed
+            torch.tensor(
+                [
+                    [1.0, 1.0, 0.0, 0.0],
+                    [-2.0, 1.0, 2.0, 1.0],
+                    [0.0, -1.0, 2.0, -2.0],
+                    [-1.0, -1.0, -2.0, 0.0],
+                    [2.0, 1.0, 1.0, 3.0],
+                ]
+            ),
         ),
         (
             torch.tensor([-2.0, -1.0, -1.0]).double(),
@@ -639,8 +742,39 @@ OUTSIDE = Task(
             lambda y, V: _share(_best(y, V), y, V)
         ),
         "you take the best coefficients of either sign and put 0 for those below 0: the others "
-        "would have to be chosen anew.": lambda y, V: _share(_best(y, V).clamp(min=0), y, V),
-        "you stop after one round: go on until nothing changes.": (
+        "change with it, and one that was below 0 may be needed all the same.": lambda y, V: _share(
+            _best(y, V).clamp(min=0), y, V
+        ),
+        "you drop the values whose best coefficients are below 0, and choose the others anew: one "
+        "that was below 0 may be needed all the same.": lambda y, V: _dropped(y, V, -1),
+        "you drop the value with the least coefficient again and again until none is below 0: one "
+        "that was dropped may be needed all the same.": lambda y, V: _dropped(y, V, 1),
+        "you drop the values whose best coefficients are below 0 and choose the others anew only "
+        "once: of these some may be below 0 now, and one that was dropped may be needed.": (
+            lambda y, V: _once_more(y, V)
+        ),
+        "you drop the values whose best coefficients are below 0, choose the others anew, and put "
+        "0 for those below 0: one that was dropped may be needed all the same.": (
+            lambda y, V: _once_more(y, V, 0.0)
+        ),
+        "this is the best sum of at most three values: more of them may come nearer.": _of_three,
+        "each value is fitted by itself, to the whole of y: what the others have taken is counted "
+        "twice.": lambda y, V: _share(_alone(y, V, 1), y, V),
+        "r stays y in all your rounds: compute it anew before every step.": (
+            lambda y, V: _share(_alone(y, V, 300), y, V)
+        ),
+        "your step is divided by the length of v_j: by v_j · v_j.": (
+            lambda y, V: _share(_stepped(y, V, V.norm(dim=-1)), y, V)
+        ),
+        "your step is not divided by v_j · v_j.": (
+            lambda y, V: _share(_stepped(y, V, torch.ones_like(V[:, 0])), y, V)
+        ),
+        "your coefficients sum to 1: in a cone they need not.": _hull,
+        "you divide the coefficients by their sum: in a cone they need not sum to 1.": (
+            lambda y, V: _share(_rounds(y, V, 300) / _rounds(y, V, 300).sum(), y, V)
+        ),
+        "you stop after one round, or your loops are the other way round: all values come in "
+        "turn, and then all of them again, until nothing changes.": (
             lambda y, V: _share(_rounds(y, V, 1), y, V)
         ),
         "you stop after a few rounds: go on until nothing changes.": (
@@ -723,6 +857,16 @@ def _with_even(
     return shift
 
 
+def _number(mask: Tensor) -> Tensor:
+    return mask.sum(-1)[:, None, None]
+
+
+def _mean_share(own: Tensor, even: Tensor, mask: Tensor) -> Tensor:
+    """The mean of the shares of the real destinations, of whatever outputs."""
+    shares: Tensor = (own - even).norm(dim=-1) / own.norm(dim=-1)
+    return shares.masked_fill(~mask, 0).sum(-1) / mask.sum(-1)
+
+
 def _all_rows(A: Tensor, V: Tensor, mask: Tensor) -> Tensor:
     own, even = A @ V, _clean(A, V, mask)[2]
     shares: Tensor = (own - even).norm(dim=-1) / own.norm(dim=-1)
@@ -801,6 +945,9 @@ SHIFT = Task(
             lambda V, mask: V.sum(-2, keepdim=True) / mask.sum(-1)[:, None, None]
         ),
         "rows of padding count in your mean: they are destinations that do not exist.": _all_rows,
+        "rows of padding are in your sum over the destinations, though you divide by n.": (
+            lambda A, V, mask: _all_rows(A, V, mask) * mask.shape[-1] / mask.sum(-1)
+        ),
         "you divide the sum over the destinations by T: only the n real ones count.": _moved(
             lambda own, norms, even, w: ((own - even).norm(dim=-1) / norms * w).mean(-1)
         ),
@@ -837,6 +984,22 @@ SHIFT = Task(
         ),
         "rows and columns of A have changed places: a row is a destination.": (
             lambda A, V, mask: _shift(A.mT, V, mask)
+        ),
+        "rows and columns of A have changed places, and padding gets in: a row is a destination.": (
+            lambda A, V, mask: _mean_share(A.mT @ V, _clean(A, V, mask)[2], mask)
+        ),
+        "each output is compared with the mean of the outputs: with that of the values is asked "
+        "for.": lambda A, V, mask: _mean_share(
+            A @ V, ((A @ V) * mask[..., None]).sum(-2, keepdim=True) / _number(mask), mask
+        ),
+        "the uniform output is the mean of the values, and you take their sum.": _with_even(
+            lambda V, mask: (V * mask[..., None]).sum(-2, keepdim=True)
+        ),
+        "this is the sum over the destinations: divide it by n, for the mean is asked for.": _moved(
+            lambda own, norms, even, w: ((own - even).norm(dim=-1) / norms * w).sum(-1)
+        ),
+        "you divide by the squared length of the output: by its length.": _moved(
+            lambda own, norms, even, w: _mean((own - even).norm(dim=-1) / norms**2, w)
         ),
         "one number for all texts: each has its own.": lambda A, V, mask: _shift(A, V, mask).mean(),
         "the largest shift of a text: the mean over its destinations is asked for.": _moved(

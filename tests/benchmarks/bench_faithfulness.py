@@ -16,7 +16,7 @@ import torch
 from attnlib.data import reviews
 from attnlib.explain import (
     adversarial_attention,
-    gradient_importance,
+    gradient_times_input,
     kendall,
     leave_one_out,
     permutation_shift,
@@ -76,14 +76,14 @@ def main() -> None:
     )
     score = model.scorer(data.mask, detach=True)
     importance, seconds = timed(
-        lambda: gradient_importance(score, model.embed(data.ids), data.mask)
+        lambda: gradient_times_input(score, model.embed(data.ids), data.mask).abs()
     )
     total = [("gradient importance", seconds)]
     left_out, seconds = timed(lambda: leave_one_out(predict(model), data.ids, data.mask).abs())
     total.append(("leave one out", seconds))
     works: dict[str, Callable[[], Any]] = {
         "τ with both": lambda: [
-            kendall(found.attention, other, data.mask).interval()
+            kendall(found.attention, other, data.mask).significant()
             for other in (importance, left_out)
         ],
         "100 permutations": lambda: permutation_shift(

@@ -1,40 +1,50 @@
-"""How long does a submission take in `make grade`, against nbgrader run student by student?
+"""How long does a submission take in `make grade`, and a class of a thousand or ten thousand?
 
-    python tests/benchmarks/bench_grading.py
+    python tests/benchmarks/bench_grading.py [--students 9]
 
-Both grade the same right answers and must give the same points. Theirs starts a process for each
-student and runs the code with the grader's rights; ours grades several at a time, each in a
-sandbox, and judges answers to hidden inputs outside of it.
+The same class of right answers is graded by one process, by two, by two workers of a dask cluster
+on this machine, and by nbgrader, which runs the code with the grader's rights; all must give the
+same points. Then one submission is taken apart, and hours for larger classes follow from its parts.
 """
 
+import argparse
+import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from nbgrader.api import Gradebook
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # grading is not installed with attnlib
 
-from grading import sandbox
-from grading.autograde import grade_class
+from grading import cluster, sandbox
+from grading.autograde import grade_class, pool
 from grading.build import EXERCISE_FOLDER, generate
+from grading.fence import fence
+from grading.preprocess import key
 from grading.settings import ROOT, Places
-from grading.submission import How
+from grading.submission import How, step
+from grading.watch import Limits
 
 NAME = "04_self_attention"
-STUDENTS = [f"s{i}" for i in range(8)]
+WANTED = 0.9  # seconds a submission with two processes
 
 
-def classroom(home: Path) -> Places:
+def classroom(home: Path, students: list[str]) -> Places:
     """A class in which everybody hands in the solutions."""
     places = Places(home, home / "dist")
     home.mkdir()
     generate(NAME, home / "exercises", places)
-    for student in STUDENTS:
+    for student in students:
         folder = places.submitted / student / NAME
         folder.mkdir(parents=True)
         shutil.copy(ROOT / "solutions" / NAME / f"{NAME}.ipynb", folder)
@@ -42,20 +52,32 @@ def classroom(home: Path) -> Places:
     return places
 
 
-def points(places: Places) -> list[float]:
+def points(places: Places, students: list[str]) -> list[float]:
     """What the gradebook says that each student has earned."""
     with Gradebook(places.gradebook, "attention") as gradebook:
-        return [gradebook.find_submission(NAME, student).score for student in STUDENTS]
+        return [gradebook.find_submission(NAME, student).score for student in students]
 
 
-def ours(places: Places, unsafe: bool) -> float:
+def ours(places: Places, students: list[str], processes: int, elsewhere: Any = None) -> float:
     """Grade the class by our runner, and return the seconds."""
+    how = How(places, "bench", force=True, unsafe=sandbox.unusable() is not None)
     start = time.perf_counter()
-    grade_class(NAME, STUDENTS, How(places, "bench", unsafe=unsafe), progress=False)
+    grade_class(NAME, students, how, partial(pool, processes), elsewhere, progress=False)
     return time.perf_counter() - start
 
 
-def theirs(places: Places) -> float:
+def by_dask(places: Places, students: list[str]) -> float:
+    """Grade the class by a desk of one process and two workers of a cluster."""
+    from distributed import LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as made,
+        cluster.connected(made.scheduler_address) as elsewhere,
+    ):
+        return ours(places, students, 1, elsewhere)
+
+
+def theirs(places: Places, students: list[str]) -> float:
     """Grade the class by nbgrader as it comes, one student after the other."""
     (places.home / "nbgrader_config.py").write_text(
         "c = get_config()\n"
@@ -66,7 +88,7 @@ def theirs(places: Places) -> float:
     )
     command = [sys.executable, "-m", "nbgrader", "autograde", NAME, "--student"]
     start = time.perf_counter()
-    for student in STUDENTS:
+    for student in students:
         done = subprocess.run(
             [*command, student], cwd=places.home, capture_output=True, text=True, check=False
         )
@@ -75,21 +97,100 @@ def theirs(places: Places) -> float:
     return time.perf_counter() - start
 
 
+def seconds(call: Callable[[], Any], times: int = 3) -> float:
+    """The median time of a call."""
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def parts(places: Places, student: str) -> dict[str, float]:
+    """Seconds of the parts of one submission, one after the other, in this process."""
+    how = How(places, "parts", force=True)
+    job = step(NAME, student, how, {})
+    assert isinstance(job, bytes)
+    answers = {key(job): sandbox.execute(job)}
+    step(NAME, student, how, answers)  # the references are computed once for a class
+    nothing = json.dumps(json.loads(job) | {"cells": []}).encode()
+
+    def inside(code: str) -> Callable[[], Any]:
+        argv = [*fence(Limits(), None), sys.executable, "-I", "-B", "-c", code]
+        return lambda: subprocess.run(argv, check=True, env=sandbox.environment("/tmp"))
+
+    bare, torch = seconds(inside("")), seconds(inside("import gc; gc.disable(); import torch"))
+    started, whole = (seconds(partial(sandbox.execute, one)) for one in (nothing, job))
+    return {
+        "desk: read, restore, hidden inputs": seconds(lambda: step(NAME, student, how, {})),
+        "sandbox: fence and interpreter": bare,
+        "sandbox: torch": torch - bare,
+        "sandbox: Jupyter's kernel and client, what is taken away": started - torch,
+        "sandbox: the student's code and its checks": whole - started,
+        "desk: judge, nbgrader, gradebook": seconds(lambda: step(NAME, student, how, answers)),
+    }
+
+
+def hours(count: int, cores: int, found: dict[str, float], desk: int) -> tuple[float, float]:
+    """Hours of a class: on one machine with so many cores, and in a cluster beside a desk."""
+    serial = sum(value for name, value in found.items() if name.startswith("desk"))
+    inner = sum(found.values()) - serial
+    elsewhere = max(count * inner / cores, count * serial / desk)
+    return count * (inner + serial) / cores / 3600, elsewhere / 3600
+
+
 def main() -> None:
-    """Print seconds for a submission and their ratio; stop if the points differ."""
-    complaint = sandbox.unusable()
+    """Print seconds for a submission and their ratios; stop if the points differ."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--students", type=int, default=9)
+    students = [f"s{i}" for i in range(parser.parse_args().students)]
+    ways: dict[str, Callable[[Places, list[str]], float]] = {
+        "one process": partial(ours, processes=1),
+        "two processes": partial(ours, processes=2),
+        "dask, two workers and a desk": by_dask,
+        "nbgrader autograde": theirs,
+    }
+    if not find_spec("distributed"):
+        print("no dask here (pip install distributed): left out")
+        del ways["dask, two workers and a desk"]
+    times, came = dict[str, float](), dict[str, list[float]]()
     with tempfile.TemporaryDirectory() as folder:
-        one, other = classroom(Path(folder, "ours")), classroom(Path(folder, "theirs"))
-        our_time, their_time = ours(one, bool(complaint)), theirs(other)
-        if points(one) != points(other) or min(points(one)) == 0:
-            raise SystemExit(f"the points differ: {points(one)}, {points(other)}")
-    count = len(STUDENTS)
+        for number, (name, way) in enumerate(ways.items()):
+            places = classroom(Path(folder, str(number)), students)
+            first = way(places, students[:1])  # and what starts once for a class
+            times[name] = (way(places, students) - first) / (len(students) - 1)
+            came[name] = points(places, students)
+        found = parts(places, students[0]) if sandbox.unusable() is None else {}
+    if len({tuple(one) for one in came.values()}) > 1 or min(came["one process"]) == 0:
+        raise SystemExit(f"the points differ: {came}")
     print(
-        f"grading, {count} submissions of {NAME}, {os.cpu_count()} cores: "
-        f"ours {our_time / count:.2f} s each{' (no sandbox here)' if complaint else ''}, "
-        f"nbgrader autograde student by student {their_time / count:.2f} s each, "
-        f"ratio {our_time / their_time:.2f}x (at most 0.70x is wanted)"
+        f"{len(students)} submissions of {NAME}, {os.cpu_count()} cores, seconds for each more, "
+        "what starts once for a class left out"
     )
+    for name, value in times.items():
+        print(f"  {name:<30} {value:6.2f}   {value / times['nbgrader autograde']:.2f}x")
+    tell(found)
+    print(f"two processes take {times['two processes']:.2f} s each (at most {WANTED} s is wanted)")
+
+
+def tell(found: dict[str, float]) -> None:
+    """Print where the time goes, and what follows for larger classes."""
+    if not found:
+        print("no sandbox here: no parts")
+        return
+    print("one submission, part by part, seconds")
+    for name, value in found.items():
+        print(f"  {name:<58} {value:6.2f}")
+    desk = 2
+    print(
+        "hours, extrapolated from these parts: on one machine, whose cores do all; in a cluster of "
+        f"so many cores beside a desk of {desk}"
+    )
+    for count in (1_000, 10_000):
+        for cores in (2, 16, 128):
+            one, other = hours(count, cores, found, desk)
+            print(f"  {count:>6,} submissions, {cores:>3} cores: {one:6.2f}   {other:6.2f}")
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ PIXELS = "canvas => canvas.toDataURL()"
 LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
 EVERYWHERE = os.environ.get("ATTNLIB_AXE") == "all"
 PAGES = [page.removesuffix(path.suffix) for page, path in pages_of_the_site()]
-PAGES += [*(f"api/{name}" for name, _ in rooms()), "bibliography", "search"]
+PAGES += [*(f"api/{name}" for name, _ in rooms()), "bibliography", "search", "try"]
 SAMPLE = {"index": 0, "chapters/00_start_here": 1, "api/attnlib.attention": 2, "bibliography": 3}
-SAMPLE |= {"exercises/01_ngram/01_ngram": 1, "docs/teaching": 2, "search": 0}
+SAMPLE |= {"exercises/01_ngram/01_ngram": 1, "docs/teaching": 2, "search": 0, "try": 3}
 CHECKED = [
     (name, look)
     for name in (PAGES if EVERYWHERE else SAMPLE)

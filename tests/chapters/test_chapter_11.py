@@ -58,6 +58,10 @@ class Corpus:
             self.states[f"{name}, untrained"] = CHAPTER.states_of(
                 CHAPTER.untrained(model, seed=7), texts
             )
+        longer = CHAPTER.untrained(LM.model, seed=7)
+        longer.W_E.mul_(27)
+        longer.W_P.mul_(27)
+        self.states["gpt, untrained, longer"] = CHAPTER.states_of(longer, texts)
         self.control = probing.control_labels(self.types, self.tags[self.train], seed=5)
 
     def right(self, name, labels, **settings):
@@ -91,6 +95,17 @@ def test_the_states_stand_at_the_words_that_the_labels_belong_to(corpus):
     together = CHAPTER.states_of(LM.model, texts)
     alone = torch.cat([CHAPTER.states_of(LM.model, [text]) for text in texts])
     assert torch.allclose(together, alone, atol=1e-3)
+
+
+def test_random_layers_hide_the_word_since_its_embedding_is_short(corpus):
+    """As many random numbers, with longer embeddings: then the word can be told again."""
+    short, longer = (
+        corpus.right(f"gpt, untrained{kind}", corpus.tags)[corpus.test].mean(0)
+        for kind in ("", ", longer")
+    )
+    assert abs(short[0] - longer[0]) < 0.02
+    assert short[1:].max() < 0.35 < short[0] - 0.1
+    assert longer[1:].min() > short[1:].max() + 0.1
 
 
 @pytest.mark.claim(72)

@@ -274,7 +274,10 @@ def test_a_mistake_that_is_right_in_this_case_is_not_named() -> None:
 def test_a_changed_argument_is_told_though_the_answer_is_right() -> None:
     told = compare(1, 1, (A, A), (A, A + 1), {"You add.": 1}, 1e-4)
     assert "argument 2 in place" in str(told)
-    assert "its argument in place" in str(compare(1, 1, (A,), (A + 1,), {}, 1e-4))
+    asked = [Case((A, A), 1), Case((A, A), 1, names=("A", "V"))]
+    spoiled = [Answer(1, (A, A + 1)), Answer(1, (A, A))]
+    assert "changes its argument V in place" in str(complaint("f", asked, spoiled, 1e-4))
+    assert "argument 1 in place" in str(compare(1, 1, (A,), (A + 1,), {}, 1e-4))
     assert "in place" in str(compare(1, 1, (A,), (A.double(),), {}, 1e-4))
     assert "in place" in str(compare(1, 1, (A,), None, {}, 1e-4))
     assert compare(1, 1, (A * math.nan,), (A * math.nan,), {}, 1e-4) is None
@@ -370,6 +373,20 @@ def raised_by(source: str, *args: Any) -> str:
         ("x.item()", "sum or pick first"),
         ("math.exp(x)", "sum or pick first"),
         ("x[5]", "an index is larger than its axis"),
+        ("x.sum(2)", "this tensor has not so many axes"),
+        ("torch.nn.functional.normalize(x[0])", "(line 2: `return torch.nn.functional.normal"),
+        ("torch.nn.functional.normalize(x[0])", "this tensor has not so many axes"),
+        ("x.numpy().sum(2)", "this tensor has not so many axes"),
+        ("x.numpy() @ x.numpy()", "the shapes do not fit"),
+        ("np.dot(x.numpy(), x.numpy())", "the shapes do not fit"),
+        ("x.numpy() + np.ones(4)", "the shapes do not fit"),
+        ("x.numpy().reshape(4, 4)", "the shapes do not fit"),
+        ("np.stack([x.numpy(), np.ones(4)])", "the shapes do not fit"),
+        ("torch.nn.functional.cross_entropy(x, torch.zeros(3).long())", "the shapes do not fit"),
+        (
+            "torch.distributions.Categorical(probs=x * math.nan).entropy()",
+            "some values are not what is wanted there, such as NaN",
+        ),
         ("[1][3]", "an index is larger than its axis"),
         ("print().sum()", "is a `return` missing"),
         ("'a' + ('b',)", "a string, a list and a tuple are three things"),
@@ -397,12 +414,22 @@ def test_an_error_of_the_students_own_gets_no_sentence() -> None:
     told = raised_by("def f(x):\n    raise ValueError('not like this')\n", 1)
     assert told.startswith("it raised ValueError: not like this (line 2")
     assert told.count(":") == 2, told
+    told = raised_by("def f(x):\n    raise ValueError('no shape of mine')  # match\n", 1)
+    assert "the shapes do not fit" not in told
 
 
 def test_an_unexpected_nan_is_explained() -> None:
     told = str(difference(torch.tensor([1.0]), torch.tensor([math.nan]), 1e-4))
     assert "NaN comes of 0/0" in told
     assert "NaN" not in str(difference(torch.tensor([1.0]), torch.tensor([2.0]), 1e-4))
+
+
+def test_an_unexpected_infinity_is_explained() -> None:
+    told = str(difference(torch.tensor([1.0]), torch.tensor([-math.inf]), 1e-4))
+    assert "got -inf, expected 1 (∞ comes of a division by 0, or of log 0" in told
+    due = torch.tensor([math.inf, 1.0])
+    assert "∞ comes" not in str(difference(due, torch.tensor([math.inf, 2.0]), 1e-4))
+    assert "∞ comes" not in str(difference(due, torch.tensor([1.0, 1.0]), 1e-4))
 
 
 def test_of_two_mistakes_the_one_that_fits_the_right_cases_too_is_named() -> None:
@@ -425,6 +452,14 @@ def test_a_constant_answer_is_called_one() -> None:
     assert "whatever it is given" in str(complaint("f", cases, answers_of(5, 5, 5), 1e-4))
     alike = cases_of((0, 10), (1, 10))
     assert "is 9, expected 10" in str(complaint("f", alike, answers_of(9, 9), 1e-4))
+
+
+def test_a_forgotten_return_is_called_one() -> None:
+    cases = cases_of((0, A), (1, A + 1))
+    told = str(complaint("f", cases, answers_of(None, None), 1e-4))
+    assert told.startswith("the answer is None, expected a float32 tensor of shape (2, 3): is a r")
+    told = str(complaint("f", cases, answers_of(None, None), 1e-4, lambda args, x: x.sum()))
+    assert told.startswith("the answer is None: is a return missing?")
 
 
 def test_all_right_is_no_complaint() -> None:

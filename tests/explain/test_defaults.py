@@ -15,19 +15,15 @@ DEFAULTS = {
         "lr": 0.1,
         "seed": 0,
         "keep": (),
-        "progress": False,
     },
     "aggregate": {"how": "l2", "mask": None},
     "aggregate_maps": {"layers": "mean", "heads": "mean"},
-    "erasure": {"fractions": (0.05, 0.1, 0.2, 0.5), "batch_size": 512},
     "exact_adversary": {"epsilon": 0.05},
     "flow": {"destination": 0, "scale": 10**6},
-    "gradient_importance": {"mask": None},
     "gradient_times_input": {"mask": None},
-    "importance": {"mask": None},
     "integrated_gradients": {"baseline": None, "steps": 50, "mask": None},
-    "leave_one_out": {"batch_size": 512, "progress": False},
-    "permutation_shift": {"count": 100, "seed": 0, "progress": False},
+    "leave_one_out": {"batch_size": 512},
+    "permutation_shift": {"count": 100, "seed": 0},
     "permute": {"generator": None},
     "random_scores": {"seed": 0},
     "reduce_map": {"how": "from_first", "mask": None},
@@ -46,6 +42,5 @@ def test_the_defaults_of_a_measure(name):
     assert defaults(getattr(explain, name)) == DEFAULTS.get(name, {})
 
 
-def test_the_defaults_of_an_interval():
-    assert defaults(RankCorrelation.interval) == {"level": 0.95, "draws": 1000, "seed": 0}
+def test_the_level_of_a_test():
     assert defaults(RankCorrelation.significant) == {"level": 0.05}

@@ -62,8 +62,8 @@ def points(report: Mapping[str, Any]) -> float:
     return float(sum(task["points"] for task in report["tasks"].values()))
 
 
-def deadly(name: str, student: str, how: Any) -> dict[str, Any]:
-    """In place of `grade_one`: a submission that kills the process that grades it."""
+def deadly(name: str, student: str, how: Any, answers: Any) -> dict[str, Any]:
+    """In place of `step`: a submission that kills the process that grades it."""
     if student == "killer":
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.2)

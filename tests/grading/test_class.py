@@ -395,7 +395,7 @@ def test_a_worker_that_dies_takes_one_submission_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = released_class(NAME, tmp_path / "class")
-    monkeypatch.setattr(autograde, "grade_one", deadly)
+    monkeypatch.setattr(autograde, "step", deadly)
     students = ["a", "b", "killer", "c", "d", "e", "f", "g"]
     found = run_class(NAME, places.home, students, LIMITS)
     assert [report["student"] for report in found] == students

@@ -4,7 +4,6 @@ Each run goes on where the last one has stopped. Forty students hand in five dif
 each work runs in the sandbox once; all the rest is as in `make grade`.
 """
 
-import copy
 import csv
 import errno
 import itertools
@@ -17,9 +16,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from attacks import NAME, RIGHT, SOLVED
-from classroom import answered, hand_in, released_class, solved
+from attacks import NAME
+from classroom import hand_in, released_class
 from nbconvert.writers import FilesWriter
+from works import WORKS
 
 from grading import preprocess, sandbox, submission
 from grading.autograde import grade_class
@@ -27,7 +27,7 @@ from grading.build import BuildError
 from grading.marks import write_marks
 from grading.preprocess import MANUAL
 from grading.settings import Places
-from grading.submission import How, points
+from grading.submission import How
 from grading.watch import Limits
 
 REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
@@ -35,19 +35,7 @@ needs_sandbox = pytest.mark.skipif(
     not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
 )
 pytestmark = [needs_sandbox, pytest.mark.long]
-TASKS = points(NAME)
-BYHAND = "explain_scale"
-FULL = {task: (most, "graded") for task, most in TASKS.items()} | {BYHAND: (0.0, MANUAL)}
-NONE = dict.fromkeys(TASKS, (0.0, "graded"))
 LIMITS = Limits(cell_seconds=40, total_seconds=200)
-# five works with the rows that must come of each
-WORKS: list[tuple[Any, dict[str, tuple[float, str]]]] = [
-    (solved(NAME), FULL),
-    (answered(NAME, {}), NONE),
-    (answered(NAME, {"attend_answer": RIGHT}), NONE | {"attend": (3.0, "graded")}),
-    (answered(NAME, {"word_map_answer": SOLVED}), NONE | {"word_map": (3.0, "graded")}),
-    (b"no notebook", dict.fromkeys(TASKS, (0.0, "crashed"))),
-]
 STUDENTS = [f"s{i:02d}" for i in range(40)]
 Fault = Callable[[pytest.MonkeyPatch, Places], None]
 
@@ -61,7 +49,7 @@ def no_memory(*args: Any, **kwargs: Any) -> Any:
 
 
 def killed(*args: Any, **kwargs: Any) -> Any:
-    return [{"started": True}, {"end": "crashed", "reason": "(signal 9)"}], ("crashed", "")
+    return b'{"started": true}\n{"end": "crashed", "reason": "(signal 9)"}', ("crashed", "")
 
 
 FAULTS: dict[str, tuple[str, Fault]] = {
@@ -80,7 +68,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "a sandbox that dies before it starts": (
         "did not start",
         lambda patch, places: patch.setattr(
-            sandbox, "watch", lambda *a: ([], ("crashed", "ended from inside (status 137)"))
+            sandbox, "watch", lambda *a: (b"", ("crashed", "ended from inside (status 137)"))
         ),
     ),
     "the machine kills for memory": (
@@ -153,20 +141,18 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, dict[str, 
     places = released_class(NAME, tmp_path_factory.mktemp("faulty") / "class")
     for number, student in enumerate(STUDENTS):
         hand_in(places, NAME, student, WORKS[number % len(WORKS)][0])
-    real, known = preprocess.run, dict[str, Any]()
+    real, known = sandbox.execute, dict[bytes, bytes]()
 
-    def once(notebook: Any, *rest: Any) -> Any:
+    def once(job: bytes) -> bytes:
         """Each work runs once, but for those that meet a fault."""
-        key = "".join(cell.source for cell in notebook.cells)
-        if key not in known or sandbox.watch is not watch:
-            done = real(notebook, *rest)
-            known.setdefault(key, done)
-            return copy.deepcopy(done)
-        return copy.deepcopy(known[key])
+        if job not in known or sandbox.watch is not watch:
+            done = real(job)
+            return known.setdefault(job, done)
+        return known[job]
 
     watch, told = sandbox.watch, dict[str, Any]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(preprocess, "run", once)
+        patch.setattr(sandbox, "execute", once)
         grade(places, STUDENTS[:4])
         at = 4
         for name, (_, fault) in FAULTS.items():

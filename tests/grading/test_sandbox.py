@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,7 @@ import torch
 from grading import sandbox
 from grading.outputs import harmless, with_outputs
 from grading.sandbox import Run, SandboxError, Scene, run
-from grading.watch import Limits, tree, watch
+from grading.watch import Limits, parsed, tree, watch
 
 ROOT = Path(__file__).parents[2]
 REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
@@ -529,10 +530,39 @@ def test_unsafe_runs_with_the_limits_only(monkeypatch: pytest.MonkeyPatch) -> No
     assert text(done) == f"{os.getuid()} False\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user stays who it is")
+def test_submissions_at_the_same_time_are_different_users() -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def user(_: int) -> int:
+        both.wait()
+        return int(sandbox.inner_job([], SCENE, SMALL, False)["uid"])
+
+    with ThreadPoolExecutor(2) as threads:
+        assert len(set(threads.map(user, range(2)))) == 2
+
+
+def test_a_job_of_another_version_of_the_course_is_refused() -> None:
+    asked = json.loads(sandbox.packed(notebook("1"), SCENE, SMALL, True))
+    other = json.dumps(asked | {"course": "another"}).encode()
+    with pytest.raises(SandboxError, match=f"on {socket.gethostname()}: .* version"):
+        sandbox.execute(other)
+
+
+def test_a_job_names_nobody_and_no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNLIB_SEED", "secret")
+    asked = json.loads(sandbox.packed(notebook("1"), SCENE, SMALL, False))
+    assert set(asked) == {"cells", "scene", "limits", "unsafe", "course"}
+    assert set(asked["scene"]) == {"hidden", "forbidden", "folder", "files"}
+    assert "secret" not in json.dumps(asked)
+    assert str(ROOT) not in json.dumps(asked)
+
+
 def test_a_flood_from_inside_is_cut_off() -> None:
     code = "while True: print('x' * 10_000)"
-    lines, verdict = watch([sys.executable, "-c", code], {}, Limits(output=10_000))
-    assert (lines, verdict) == ([], ("crashed", "killed: output above 10,000 bytes"))
+    told, verdict = watch([sys.executable, "-c", code], {}, Limits(output=10_000))
+    assert parsed(told) == []
+    assert verdict == ("crashed", "killed: output above 10,000 bytes")
 
 
 @pytest.mark.parametrize(

@@ -187,3 +187,20 @@ def test_home_and_grading_agree_on_what_is_there() -> None:
         "nbgrader",
         "pyseccomp.py",
     }
+
+
+def test_of_two_versions_a_submission_meets_the_one_that_python_imports(tmp_path, monkeypatch):
+    from grading import packages
+
+    folders = [tmp_path / "own", tmp_path / "systems"]
+    for folder in folders:
+        (folder / "tqdm").mkdir(parents=True)
+        (folder / "tqdm/__init__.py").touch()
+        about = folder / "tqdm-1.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tqdm\nVersion: 1\n")
+        (about / "RECORD").write_text("tqdm/__init__.py,,\ntqdm-1.dist-info/METADATA,,\n")
+    monkeypatch.setattr(packages.site, "getsitepackages", lambda: [str(one) for one in folders])
+    seen = packages.visible.__wrapped__()
+    assert folders[0] / "tqdm" in seen
+    assert not [path for path in seen if path.is_relative_to(folders[1])]

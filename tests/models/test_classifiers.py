@@ -14,6 +14,11 @@ SETTINGS = list(itertools.product(("lstm", "average", "cnn"), ("additive", "dot"
 IDS = pad([[3, 4, 5, 6, 7], [8, 9], [10], [3, 4, 5]])
 
 
+def transformer(**options):
+    torch.manual_seed(0)
+    return TransformerClassifier(20, 16, layers=2, heads=2, d_ff=32, max_len=8, **options).eval()
+
+
 def built(encoder="lstm", attention="additive", **options):
     torch.manual_seed(0)
     return AttentionClassifier(20, 8, 6, encoder, attention, **options).double().eval()
@@ -142,38 +147,7 @@ def test_padding_in_front_is_refused():
         built()(torch.tensor([[0, 3, 4]]))
 
 
-def former(**options):
-    torch.manual_seed(0)
-    return TransformerClassifier(20, 16, layers=2, heads=2, d_ff=32, max_len=8, **options).eval()
-
-
-def test_a_transformer_classifies_from_its_first_token():
-    model = former()
-    maps = model.maps(IDS)
-    assert maps.shape == (4, 2, 2, 6, 6)
-    torch.testing.assert_close(maps.sum(-1), torch.ones(4, 2, 2, 6))
-    assert (maps[1, :, :, :, 3:] == 0).all(), "padding is looked at"
-    x, mask = model.embed(IDS), IDS != PAD
-    torch.testing.assert_close(model.scorer(mask)(x), model(IDS).sigmoid())
-    with pytest.raises(ValueError, match="only at the end"):
-        model(torch.tensor([[0, 3, 4]]))
-
-
-def test_the_trace_of_a_transformer_has_one_token_more():
-    model, maps = former(), former().maps(IDS)
-    trace = model.trace(IDS[1, :2], ["good", "film"], [0, 0], keep="all")
-    assert trace.tokens == ("[CLS]", "good", "film")
-    assert trace.word_ids == (0, 1, 1)
-    torch.testing.assert_close(trace.attention, maps[1, :, :, :3, :3])
-    torch.testing.assert_close(trace.logits[0], model(IDS)[1:2])  # [CLS] decides
-    torch.testing.assert_close(trace.logits, model.output(trace.final))
-    assert torch.equal(trace.residual[0], model.embed(IDS[1:2, :2])[0])
-    plain = model.trace(IDS[1, :2])
-    assert plain.tokens == ("[CLS]", "8", "9")
-    assert plain.final is plain.logits is plain.residual is None
-
-
-@pytest.mark.parametrize("build", [former, lambda **options: built(**options).float()])
+@pytest.mark.parametrize("build", [transformer, built])
 def test_a_trace_has_no_dropout_and_keeps_the_mode(build):
     model = build(dropout=0.5)
     expected = model.trace(IDS[0], keep="logits").logits

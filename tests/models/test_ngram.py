@@ -105,15 +105,12 @@ def test_losses_tell_how_often_the_context_was_seen():
 
 @settings(deadline=None)
 @given(streams, st.integers(1, 5), smoothings, st.lists(st.integers(0, D - 1), min_size=2))
-def test_loss_and_logits_agree_with_the_probabilities(stream, n, smoothing, ids):
+def test_loss_agrees_with_the_probabilities(stream, n, smoothing, ids):
     model, ids = CountModel(n, D, smoothing).fit(stream), torch.tensor(ids)
     one_by_one = [-model.probabilities(ids[:t])[ids[t]].log() for t in range(1, len(ids))]
     expected = torch.stack(one_by_one).mean().item()
     assert model.nats_per_token(ids) == pytest.approx(expected)
     assert model.nats_per_token(torch.stack([ids, ids])) == pytest.approx(expected)
-    logits = model(ids[None])
-    assert logits.shape == (1, len(ids), D)
-    assert F.cross_entropy(logits[0, :-1], ids[1:]).item() == pytest.approx(expected, abs=1e-5)
 
 
 @settings(deadline=None, max_examples=30)

@@ -44,9 +44,10 @@ def test_a_row_in_a_padded_batch_is_as_alone(kind: str | None) -> None:
     model = model_of(kind)
     batch = torch.nn.functional.pad(pad(sources()), (0, 3))
     target = torch.randint(3, 9, (5, 6))
-    together, weights = model.teacher_forcing(batch, target)
+    together, weights = model.teacher_forcing(model.encoder_output(batch), target)
     for i, source in enumerate(sources()):
-        alone, look = model.teacher_forcing(torch.tensor([source]), target[i : i + 1])
+        encoded = model.encoder_output(torch.tensor([source]))
+        alone, look = model.teacher_forcing(encoded, target[i : i + 1])
         torch.testing.assert_close(together[i], alone[0])
         if weights is not None and look is not None:
             torch.testing.assert_close(weights[i, :, : len(source)], look[0])
@@ -98,7 +99,9 @@ def test_padding_elsewhere_is_refused(rows: list[list[int]], message: str) -> No
 @pytest.mark.parametrize("kind", ["additive", "dot"])
 def test_rows_sum_to_one_on_real_tokens_and_padding_weighs_nothing(kind: str) -> None:
     source = pad(sources())
-    _, weights = model_of(kind).teacher_forcing(source, torch.randint(3, 9, (5, 6)))
+    model = model_of(kind)
+    target = torch.randint(3, 9, (5, 6))
+    _, weights = model.teacher_forcing(model.encoder_output(source), target)
     assert weights is not None
     padding = (source == PAD).unsqueeze(1).expand_as(weights)
     assert (weights[padding] == 0).all()
@@ -219,19 +222,17 @@ def log_probability(model: Seq2Seq, source: Tensor, written: list[int]) -> float
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    st.integers(0, 10_000), st.sampled_from(KINDS), st.integers(1, 5), st.sampled_from([0.0, 1.0])
-)
-def test_beam_is_never_below_greedy(seed: int, kind: str | None, beams: int, alpha: int) -> None:
+@given(st.integers(0, 10_000), st.sampled_from(KINDS), st.integers(1, 5))
+def test_beam_is_never_below_greedy(seed: int, kind: str | None, beams: int) -> None:
     model, source = model_of(kind, seed), pad(sources(seed))
-    plain, low = greedy(model, source, max_length=8)
-    found, high = beam(model, source, beams, max_length=8, alpha=alpha)
+    _, low = greedy(model, source, max_length=8)
+    found, high = beam(model, source, beams, max_length=8)
     for i in range(5):
-        one, two = ([t for t in rows[i].tolist() if t != PAD] for rows in (plain, found))
-        assert high[i] / len(two) ** alpha >= low[i] / len(one) ** alpha - 1e-5
-        assert EOS not in two[:-1]
-        assert BOS not in two
-        assert len(two) <= 8
+        written = [t for t in found[i].tolist() if t != PAD]
+        assert high[i] >= low[i] - 1e-5
+        assert EOS not in written[:-1]
+        assert BOS not in written
+        assert len(written) <= 8
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -243,10 +244,12 @@ def test_the_scores_are_log_probabilities(kind: str | None) -> None:
         assert float(score) == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])
-def test_a_beam_as_wide_as_the_tree_finds_the_best(seed: int, alpha: float) -> None:
+@pytest.mark.parametrize("seed", [0, 2, 3, 6, 8, 18])
+@pytest.mark.parametrize("rare", [False, True])
+def test_a_beam_as_wide_as_the_tree_finds_the_best(seed: int, rare: bool) -> None:
+    """With a </s> that is rare, four of these models have a best that greedy does not find."""
     model = model_of("additive", seed, target_size=5)
+    model.readout.bias.data[EOS] -= 3.0 * rare
     source, longest = torch.tensor([sources()[1]]), 3
     rows = [
         list(row)
@@ -255,8 +258,10 @@ def test_a_beam_as_wide_as_the_tree_finds_the_best(seed: int, alpha: float) -> N
         if EOS not in row[:-1] and (row[-1] == EOS or n == longest)
     ]
     scores = {tuple(row): log_probability(model, source, row) for row in rows}
-    best = max(scores, key=lambda row: scores[row] / len(row) ** alpha)
-    ids, score = beam(model, source, beams=5**longest, max_length=longest, alpha=alpha)
+    best = max(scores, key=lambda row: scores[row])
+    first = tuple(greedy(model, source, longest)[0][0].tolist())
+    assert (first != best) == (seed not in (2, 3)) or not rare
+    ids, score = beam(model, source, beams=5**longest, max_length=longest)
     assert tuple(ids[0].tolist()) == best
     assert float(score) == pytest.approx(scores[best], abs=1e-4)
 

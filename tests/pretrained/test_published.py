@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from gpt2_layout import to_gpt2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib import data, pretrained
 from attnlib.models import TransformerConfig
-from attnlib.pretrained.conversion import to_gpt2
 from attnlib.tokenizers import BPE
 from attnlib.trace import merge_words
 
@@ -160,7 +160,7 @@ def hub(monkeypatch, tmp_path, small_model, small_bpe):
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     small = small_model().config
-    monkeypatch.setattr(TransformerConfig, "gpt2", lambda size="small": small)
+    monkeypatch.setattr(TransformerConfig, "gpt2", lambda: small)
     monkeypatch.setattr(BPE, "gpt2", lambda: small_bpe)
     return tmp_path / "hub"
 

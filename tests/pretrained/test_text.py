@@ -85,7 +85,7 @@ def test_a_text_without_tokens_is_refused(name):
         assert found.trace("").tokens == ("[CLS]", "[SEP]")
         return
     assert found.encode("") == []
-    with pytest.raises(ValueError, match="at least one token, got an empty one"):
+    with pytest.raises(ValueError, match="one text of at least one token"):
         found.trace("")
 
 

@@ -7,7 +7,7 @@ from attnlib import pretrained
 from attnlib.data import Reviews, Split, reviews
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.pretrained import checkpoints
-from attnlib.recipes import circuits
+from attnlib.recipes import circuits, language
 from attnlib.recipes.__main__ import main
 
 
@@ -19,7 +19,8 @@ def small(monkeypatch, tmp_path):
         part: Split(tuple(t[:800] for t in getattr(whole, part).texts[:40]), (0,) * 40)
         for part in ("train", "validation", "test")
     }
-    monkeypatch.setattr(circuits, "reviews", lambda source: Reviews(**cut))
+    for module in (circuits, language):
+        monkeypatch.setattr(module, "reviews", lambda source: Reviews(**cut))
     monkeypatch.setattr(circuits, "ROWS", 3)
     monkeypatch.setattr(circuits, "REVIEWS", 4)
     monkeypatch.setenv("TQDM_DISABLE", "1")
@@ -97,7 +98,7 @@ def test_what_is_measured_of_a_head_that_looks_one_back(small):
 
 
 def test_an_interrupted_run_goes_on(small, monkeypatch):
-    real, calls = circuits.next_token_loss, []
+    real, calls = language.next_token_loss, []
 
     def loss(model, batch, dtype):
         calls.append(1)
@@ -105,7 +106,7 @@ def test_an_interrupted_run_goes_on(small, monkeypatch):
             raise KeyboardInterrupt
         return real(model, batch, dtype)
 
-    monkeypatch.setattr(circuits, "next_token_loss", loss)
+    monkeypatch.setattr(language, "next_token_loss", loss)
     with pytest.raises(SystemExit, match=r"stopped at step 2.*goes on from there"):
         circuits.train("attention-2", 4, small)
     circuits.train("attention-2", 4, small)

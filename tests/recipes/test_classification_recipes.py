@@ -29,7 +29,8 @@ def few_reviews(monkeypatch, tmp_path):
         parts = (whole.train, 60), (whole.validation, 20), (whole.test, 20)
         cut = (Split(tuple(t[:300] for t in p.texts[:n]), p.labels[:n]) for p, n in parts)
         few[source] = Reviews(*cut)
-    monkeypatch.setattr(classification, "reviews", few.get)
+        vocabulary(source)  # the words are those of the whole source
+    monkeypatch.setattr(training, "reviews", few.get)
     monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
     monkeypatch.setenv("TQDM_DISABLE", "1")
     return few, tmp_path
@@ -81,7 +82,7 @@ def test_the_tasks_train_with_their_own_losses(few_reviews, tmp_path, monkeypatc
     for loss in ("decoy_loss", "hiding_loss"):
         real = getattr(training, loss)
         monkeypatch.setattr(
-            training, loss, lambda s, real=real, loss=loss: used.append(loss) or real(s)
+            training, loss, lambda *a, real=real, loss=loss: used.append(loss) or real(*a)
         )
     run("rt-lstm-decoy", tmp_path, "1")
     run("rt-lstm-hiding", tmp_path, "1")

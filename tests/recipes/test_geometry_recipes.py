@@ -7,7 +7,7 @@ import torch
 
 from attnlib import pretrained
 from attnlib.explain.geometry import mean_cosine, row_entropy
-from attnlib.models.classifiers import TransformerClassifier
+from attnlib.models import TransformerClassifier
 from attnlib.recipes import geometry as recipe
 from attnlib.recipes.__main__ import main
 from attnlib.training.classification import Examples, classification_loss
@@ -127,8 +127,7 @@ def test_the_stored_card_holds_the_runs_of_the_recipe_and_the_stored_model():
 @pytest.mark.slow
 def test_the_stored_model_is_what_its_row_of_the_card_says():
     model, row = pretrained.load("geometry-5"), pretrained.card("geometry")["runs"][9]
-    words = recipe.training.vocabulary("rotten_tomatoes")
-    test = recipe.training.examples(recipe.reviews("rotten_tomatoes").test, words, 64)
+    test = recipe.training.read("rotten_tomatoes", 64)[1]["test"]
     found = recipe.properties(model, recipe._balanced(test))
     for name, values in found.items():
         assert row[name] == pytest.approx(values, abs=0.01), name

@@ -10,6 +10,7 @@ from attnlib.models import HistogramModel
 from attnlib.pretrained import checkpoints
 from attnlib.recipes import histogram
 from attnlib.recipes.__main__ import RECIPES
+from attnlib.training import History
 
 SHIPPED = {name: pretrained.card(name) for name in (*histogram.MINIMA, "histogram-counting")}
 
@@ -58,6 +59,14 @@ def test_a_recipe_writes_a_model_and_its_card(name, small):
     else:
         assert set(card["grid"]["accuracy"]) == {"dot", "dot + softmax", "linear + softmax"}
         assert torch.tensor(card["grid"]["accuracy"]["dot"]).shape == (2, 2)
+
+
+def test_the_loss_was_low_after_the_end_of_the_first_low_block(small, monkeypatch):
+    runs = iter([[1.0] * 25 + [0.05] * 25 + [1.0] * 25, [1.0] * 75])
+    ready = lambda config, seed, steps: (HistogramModel(**config), History(next(runs)))  # noqa: E731
+    monkeypatch.setattr(histogram, "trained", ready)
+    found = histogram.speeds("semantic", 75, histogram.released_rows()[1])
+    assert [(one["seed"], one["low_after"]) for one in found] == [(0, 50), (1, None)]
 
 
 @pytest.mark.parametrize("name", ["histogram-semantic", "histogram-free", "histogram-counting"])

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attnlib.data import spell
-from attnlib.models.seq2seq import greedy
+from attnlib.models.gates import Gated, p_open
+from attnlib.models.seq2seq import greedy, translation_loss
 from attnlib.pretrained import checkpoints
 from attnlib.recipes import pruning, translation
 from attnlib.recipes.__main__ import main
@@ -18,17 +19,15 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(translation, "TESTED", 4)
     tiny = {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 8}
     monkeypatch.setattr(translation, "SETTINGS", translation.SETTINGS | tiny)
-    for module in (translation, pruning):
-        monkeypatch.setattr(module, "TRANSLATORS", {"translator": 0, "translator-2": 1})
+    monkeypatch.setattr(translation, "TRANSLATORS", {"translator": 0, "translator-2": 1})
     monkeypatch.setattr(pruning, "RANKED", 1)
     monkeypatch.setattr(pruning, "JUDGED", 2)
-    monkeypatch.setattr(pruning, "STEPS", 2)
+    monkeypatch.setattr(translation, "STEPS", 2)
     monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
     monkeypatch.setenv("TQDM_DISABLE", "1")
     # a word that training has not seen could not be encoded
     most = [n for n in translation.numbers(60, 0) if len(spell(n)) > 3]
     usual = translation.numbers
-    monkeypatch.setattr(pruning, "numbers", lambda count, *_, **__: most[:count])
     monkeypatch.setattr(
         translation, "numbers", lambda c, *a, tested=False, **k: most[:c] if tested else usual(c, 0)
     )
@@ -92,9 +91,24 @@ def test_one_pass_tells_what_greedy_translation_would_write(small):
     assert share == pytest.approx(1 - 1 / len(source), abs=1e-4)
 
 
+def test_the_loss_with_gates_weighs_how_many_are_open(small):
+    _, (source, target) = translation.training()
+    model, batch = Gated(translation.build("rotary", 0)), (source[:4], target[:4])
+    plain, half, whole = (pruning.penalised_loss(s, model.eval(), batch) for s in (0.0, 0.5, 1.0))
+    torch.testing.assert_close(plain, translation_loss(model, batch))
+    torch.testing.assert_close(half - plain, p_open(model.log_a).sum() / 2)
+    torch.testing.assert_close(whole - half, half - plain)
+
+
 def test_one_by_one_begins_with_the_head_that_is_missed_least(small):
     main(["translator", "--steps", "20", "--folder", str(small)])
     model, rows = checkpoints.load("translator"), pruning.measuring_rows()[1]
     order = pruning.one_by_one(model, rows)
-    losses = [pruning.quality(model, rows, gates)[0] for gates in pruning._each_closed((3, 2))]
+    losses = []
+    for head in range(6):
+        gates = torch.ones(6)
+        gates[head] = 0
+        losses.append(pruning.quality(model, rows, gates.reshape(3, 2))[0])
     assert losses[order[0]] == min(losses)
+    missed = torch.tensor(losses) - pruning.quality(model, rows)[0]
+    torch.testing.assert_close(pruning.damages(model, rows), missed.reshape(3, 2))

@@ -1,12 +1,13 @@
 """Training the classifiers: the data, the losses, and what a short training learns."""
 
 import hashlib
+from functools import partial
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from attnlib.data import Split
+from attnlib.data import Split, reviews
 from attnlib.models import AttentionClassifier
 from attnlib.tokenizers import Vocabulary, pad
 from attnlib.tokenizers.words import PAD
@@ -22,6 +23,8 @@ from attnlib.training.classification import (
     impermissible_mask,
     indicative_words,
     predict,
+    read,
+    vocabulary,
     words_hash,
 )
 
@@ -99,7 +102,7 @@ def test_a_decoy_predicts_the_same_and_looks_elsewhere(lstm):
     base, data, _ = lstm
     found = classify_all(base, data)
     extra = (found.probability, found.attention)
-    model = trained("lstm", extra=extra, loss=decoy_loss(0.02))
+    model = trained("lstm", extra=extra, loss=partial(decoy_loss, 0.02))
     decoy = classify_all(model, data)
     assert (decoy.probability - found.probability).abs().mean() < 0.05
     difference = (decoy.attention - found.attention).abs().sum(-1) / 2
@@ -110,10 +113,27 @@ def test_a_decoy_predicts_the_same_and_looks_elsewhere(lstm):
 def test_attention_hides_the_words_it_uses(lstm):
     honest, data, places = lstm
     hidden = F.one_hot(places, 9).bool()
-    model = trained("lstm", extra=(hidden,), loss=hiding_loss(1.0))
+    model = trained("lstm", extra=(hidden,), loss=partial(hiding_loss, 1.0))
     seen = (classify_all(model, data).attention * hidden).sum(-1).mean()
     assert seen < 0.05 < (classify_all(honest, data).attention * hidden).sum(-1).mean()
     assert accuracy(model, data) > 0.95
+
+
+def test_a_source_is_read_in_its_own_words_and_cut():
+    words, parts = read("rotten_tomatoes", max_len=7, count=50)
+    whole = reviews("rotten_tomatoes")
+    assert words is vocabulary("rotten_tomatoes")
+    assert {name: len(part) for name, part in parts.items()} == {
+        "train": 50,
+        "validation": len(whole.validation),
+        "test": len(whole.test),
+    }
+    for name, part in parts.items():
+        expected = examples(getattr(whole, name), words, 7)
+        assert part.ids.shape[1] == 7
+        assert torch.equal(part.ids, expected.ids[: len(part)])
+        assert torch.equal(part.labels, expected.labels[: len(part)])
+    assert len(read("rotten_tomatoes")[1]["train"]) == len(whole.train)
 
 
 def test_the_losses_are_those_of_the_formulas():
@@ -131,11 +151,11 @@ def test_the_losses_are_those_of_the_formulas():
         for i, n in enumerate((IDS != PAD).sum(1))
     )
     expected = (found.probability - y).abs().mean() - 0.3 * kl / 4
-    torch.testing.assert_close(decoy_loss(0.3)(model, (ids, labels, y, base)), expected)
+    torch.testing.assert_close(decoy_loss(0.3, model, (ids, labels, y, base)), expected)
     hidden = ids == 4
     mass = torch.stack([found.attention[0, 1], *torch.zeros(2), found.attention[3, 1]])
     expected = cross_entropy - 0.7 * (1 - mass).log().mean()
-    torch.testing.assert_close(hiding_loss(0.7)(model, (ids, labels, hidden)), expected)
+    torch.testing.assert_close(hiding_loss(0.7, model, (ids, labels, hidden)), expected)
 
 
 def test_settings_reach_the_loop():

@@ -283,13 +283,13 @@ def test_resumed_run_equals_an_uninterrupted_one(tmp_path, stopped_at):
 def test_state_is_saved_about_once_a_minute(monkeypatch, tmp_path):
     """A process that is killed can save nothing at its end, and still goes on from there."""
     clock(monkeypatch, tick=20.0)  # two looks a step: a save every other step
-    state, saves, real = tmp_path / "run.state", [], loop._save_state
+    state, saves, real = tmp_path / "run.state", [], loop._Run.save
 
-    def save(path, model, optimizer, history):
-        saves.append(history.steps)
-        real(path, model, optimizer, history)
+    def save(run):
+        saves.append(run.history.steps)
+        real(run)
 
-    monkeypatch.setattr(loop, "_save_state", save)
+    monkeypatch.setattr(loop._Run, "save", save)
 
     def killed(step, model):
         if step == 7:

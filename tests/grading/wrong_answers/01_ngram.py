@@ -97,7 +97,7 @@ def add_k(counts, k):
     counts += 1
     return counts / counts.sum(-1, keepdim=True)
 """,
-            "changes argument 1 in place",
+            "changes its argument counts in place",
         ),
         (
             """
@@ -255,7 +255,7 @@ def witten_bell(counts, shorter):
     kinds = (counts > 0).sum(-1, keepdim=True)
     return (counts + kinds * shorter) / (counts.sum(-1, keepdim=True) + kinds)
 """,
-            "changes argument 1 in place",
+            "changes its argument counts in place",
         ),
     ],
     "bits_per_byte": [

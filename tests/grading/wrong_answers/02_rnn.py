@@ -163,7 +163,7 @@ def elman_states(x, h0, W_x, W_h, b):
         states.append(h0.clone())
     return torch.stack(states, 1)
 """,
-            "changes argument 2 in place",
+            "changes its argument h0 in place",
         ),
         (
             """
@@ -406,7 +406,7 @@ def gru_step(x, h, W, U, b, c):
     h += (1 - z) * n
     return h
 """,
-            "changes argument 2 in place",
+            "changes its argument h in place",
         ),
     ],
     "clipped": [
@@ -522,7 +522,7 @@ def clipped(gradients, limit):
             g *= limit / length
     return gradients
 """,
-            "changes argument 1 in place",
+            "changes its argument gradients in place",
         ),
         (
             """

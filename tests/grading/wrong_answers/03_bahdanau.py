@@ -92,7 +92,7 @@ def additive_scores(s, h, W, U, v):
     h -= h.mean(-1, keepdim=True)
     return torch.tanh((s @ W)[:, None] + h @ U) @ v
 """,
-            "changes argument 2 in place",
+            "changes its argument h in place",
         ),
     ],
     "two_readings": [
@@ -337,7 +337,7 @@ def source_weights(scores, real):
     scores[~real] = -torch.inf
     return scores.softmax(-1).nan_to_num(0.0)
 """,
-            "changes argument 1 in place",
+            "changes its argument scores in place",
         ),
         (
             """
@@ -437,7 +437,7 @@ def read_map(weights, fed, sources):
     fed.append("</s>")
     return [(fed[i + 1], sources[row.argmax()]) for i, row in enumerate(weights)]
 """,
-            "changes argument 2 in place",
+            "changes its argument fed in place",
         ),
         (
             """

@@ -160,7 +160,7 @@ def attend(q, k, v):
     weights = (q @ k.mT).softmax(-1)
     return weights @ v, weights
 """,
-            "changes argument 1 in place",
+            "changes its argument q in place",
         ),
         (
             """
@@ -449,7 +449,7 @@ def merged_weights(x, W_QK, d_k):
     W_QK /= d_k**0.5
     return (x @ W_QK @ x.mT).softmax(-1)
 """,
-            "changes argument 2 in place",
+            "changes its argument w_qk in place",
         ),
     ],
     "head_contributions": [

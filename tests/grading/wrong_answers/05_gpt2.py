@@ -103,7 +103,7 @@ def root_mean_square_norm(x, gamma, eps=1e-5):
     x /= (x.square().mean(-1, keepdim=True) + eps).sqrt()
     return gamma * x
 """,
-            "changes argument 1 in place",
+            "changes its argument x in place",
         ),
         (
             """
@@ -411,7 +411,7 @@ def min_p(p, share):
     p[p < share * p.amax(-1, keepdim=True)] = 0
     return p / p.sum(-1, keepdim=True)
 """,
-            "changes argument 1 in place",
+            "changes its argument p in place",
         ),
         (
             """

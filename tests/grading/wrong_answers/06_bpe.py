@@ -150,7 +150,7 @@ def encode_word(word, merges):
             i += 1
     return tokens
 """,
-            "changes argument 2 in place",
+            "changes its argument merges in place",
         ),
         (
             JOIN
@@ -654,7 +654,7 @@ def decode(ids, merges):
         out += tokens[ids.pop(0)]
     return out.decode("utf-8", errors="replace")
 """,
-            "changes argument 1 in place",
+            "changes its argument ids in place",
         ),
         (
             BYTES

@@ -433,7 +433,7 @@ def jensen_shannon(p, q):
     m = (p + q) / 2
     return ((p * (p / m).log()).sum(-1) + (q * (q / m).log()).sum(-1)) / 2
 """,
-            "changes argument 1 in place",
+            "changes its argument p in place",
         ),
         (
             """

@@ -46,6 +46,17 @@ def code_length(logits, labels, ends):
     return first + later / math.log(2)
 """
 
+GIVEN = """
+import math
+
+def code_length(logits, labels, ends):
+    length = 0.0
+    for probe, begin, end in zip(logits, [0, *ends], ends):
+        known = probe[begin:end].log_softmax(-1)
+        length -= known.gather(-1, labels[begin:end, None]).sum().item()
+    return length
+"""
+
 WITHOUT = """
 def without_directions(x, V, middle):
     Q = torch.linalg.qr(V.mT).Q
@@ -53,6 +64,26 @@ def without_directions(x, V, middle):
     part = y @ Q @ Q.mT
     return x - part
 """
+
+STRAIGHT = """
+def without_directions(x, V, middle):
+    basis = []
+    for v in V:
+        for e in basis:
+            v = v - (v @ e) * e
+        basis.append(v / v.norm())
+    for e in torch.stack(basis):
+        x = x - ((x - middle) * e).sum(-1, keepdim=True) * e
+    return x
+"""
+AT_ONCE = (
+    """    for e in torch.stack(basis):
+        x = x - ((x - middle) * e).sum(-1, keepdim=True) * e
+""",
+    """    Q = torch.stack(basis).mT
+    x = x - (x - middle) @ Q @ Q.mT
+""",
+)
 
 WRONG: dict[str, list[tuple[str, str]]] = {
     "table_of_words": [
@@ -84,6 +115,49 @@ def table_of_words(words, tags, new):
             changed(TABLE, "max(own, key=own.count)", "max(own[::-1], key=own.count)"),
             "yours is the one that comes last",
         ),
+        (
+            changed(
+                TABLE, "max(own, key=own.count)", "max([*dict.fromkeys(own)][::-1], key=own.count)"
+            ),
+            "yours is the one that was met last of all, as with >= in place of >: the one",
+        ),
+        (
+            """
+def table_of_words(words, tags, new):
+    def best(counts):
+        found, most = None, 0
+        for tag, count in counts.items():
+            if count >= most:
+                found, most = tag, count
+        return found
+
+    counts, every = {}, {}
+    for word, tag in zip(words, tags):
+        own = counts.setdefault(word.lower(), {})
+        own[tag] = own.get(tag, 0) + 1
+        every[tag] = every.get(tag, 0) + 1
+    return [best(counts.get(word.lower(), every)) for word in new]
+""",
+            "met last of all, as with >= in place of >, for words and for the default",
+        ),
+        (  # as in the chapter
+            """
+def table_of_words(words, tags, new):
+    types, kinds = list(dict.fromkeys(map(str.lower, words))), list(dict.fromkeys(tags))
+    counts = torch.zeros(len(types), len(kinds))
+    for word, tag in zip(words, tags):
+        counts[types.index(word.lower()), kinds.index(tag)] += 1
+    default = kinds[int(counts.sum(0).argmax())]
+    best = {word: kinds[k] for word, k in zip(types, counts.argmax(1).tolist())}
+    return [best.get(word.lower(), default) for word in new]
+""",
+            "yours is the one that comes first in `tags`",
+        ),
+        (
+            changed(TABLE, "own, key=own.count", "set(own), key=lambda t: (own.count(t), t)"),
+            "expected",
+        ),
+        (changed(TABLE, "answers = []", "answers = [new[0]][1:]"), "raised indexerror"),
         (
             changed(TABLE, "max(own, key=own.count)", "max(sorted(own), key=own.count)"),
             "yours is the first one of the alphabet: the one that",
@@ -244,6 +318,12 @@ def control_labels(types, tags, u):
             changed(CONTROL, "labels[types]", "labels[types.unique(return_inverse=True)[1]]"),
             "you number the types anew",
         ),
+        (
+            changed(
+                CONTROL, "tags.bincount().cumsum(0)", "tags.unique(return_counts=True)[1].cumsum(0)"
+            ),
+            "you number the tags anew",
+        ),
         (changed(CONTROL, "labels[types]", "labels"), "this is one label for every type"),
         (
             "def control_labels(types, tags, u):\n"
@@ -270,6 +350,16 @@ def control_labels(types, tags, u):
             "you count all test words",
         ),
         (changed(SELECTIVITY, "right[seen]", "right[~train]"), "both are scored on the same words"),
+        (changed(SELECTIVITY, "control[:, seen]", "control[:, ~train]"), "the control on all test"),
+        (changed(SELECTIVITY, "control[:, seen]", "control"), "and the control on all words"),
+        (
+            changed(SELECTIVITY, "task - memory.mean(0)", "(task - memory.mean(0)).abs()"),
+            "the sign is lost",
+        ),
+        (
+            changed(SELECTIVITY, "task - memory.mean(0)", "(task - memory.mean(0)).clamp(min=0)"),
+            "what is below 0 is cut off",
+        ),
         (changed(SELECTIVITY, " & ~train", ""), "you count the training words as well"),
         (
             changed(SELECTIVITY, "right[seen]", "right", "control[:, seen]", "control"),
@@ -342,30 +432,8 @@ def selectivity(right, control, types, train):
         ),
         (changed(CODE, "later / math.log(2)", "later"), "and the others are in nats"),
         (changed(CODE, "math.log2(logits", "math.log(logits"), "your first block is in nats"),
-        (
-            """
-def code_length(logits, labels, ends):
-    length = 0.0
-    for probe, begin, end in zip(logits, [0, *ends], ends):
-        known = probe[begin:end].log_softmax(-1)
-        length -= known.gather(-1, labels[begin:end, None]).sum().item()
-    return length
-""",
-            "this is still the given function",
-        ),
-        (
-            """
-import math
-
-def code_length(logits, labels, ends):
-    length = 0.0
-    for probe, begin, end in zip(logits, [0, *ends], ends):
-        known = probe[begin:end].log_softmax(-1)
-        length -= known.gather(-1, labels[begin:end, None]).sum().item()
-    return length / math.log(2)
-""",
-            "the given function in bits",
-        ),
+        (GIVEN, "this is still the given function"),
+        (changed(GIVEN, ".item()", ".item() / math.log(2)"), "the given function in bits"),
         (
             """
 import math
@@ -404,12 +472,31 @@ def code_length(logits, labels, ends):
             "the first probe prices all later blocks",
         ),
         (changed(CODE, "return first +", "return"), "the first block is missing"),
+        (
+            changed(CODE, "return first + later / math.log(2)", "return later"),
+            "the probes are right; the first block and the unit",
+        ),
+        (changed(GIVEN, "0.0", "ends[0] * math.log2(logits.shape[-1])"), "the unit and the probes"),
+        (
+            changed(GIVEN, "0.0", "ends[0] * math.log(logits.shape[-1])"),
+            "added the first block, in",
+        ),
+        (
+            changed(
+                GIVEN,
+                "0.0",
+                "ends[0] * math.log2(logits.shape[-1])",
+                ".item()",
+                ".item() / math.log(2)",
+            ),
+            "and so is the unit, but the probes",
+        ),
         (changed(CODE, "ends[0] * ", ""), "costs log₂ k as a whole"),
         (
             changed(CODE, "logits.shape[-1]", "len(labels.unique())"),
             "you count the labels that occur",
         ),
-        (changed(CODE, "logits.shape[-1]", "int(labels.max()) + 1"), "expected"),
+        (changed(CODE, "logits.shape[-1]", "int(labels.max()) + 1"), "you take the largest label"),
         (
             changed(CODE, "ends[0] * math.log2(logits.shape[-1])", "float(ends[0])"),
             "costs one bit in your code",
@@ -417,6 +504,7 @@ def code_length(logits, labels, ends):
         (changed(CODE, "range(1, len(ends))", "range(1, len(ends) - 1)"), "the last block is miss"),
         (changed(CODE, ".log_softmax(-1)", ""), "the softmax is missing"),
         (changed(CODE, "ends[0] * ", "", ".sum()", ".mean()"), "you take the mean of each block"),
+        (changed(CODE, ".sum()", ".mean()"), "you take the mean of each later block"),
         (
             changed(
                 CODE,
@@ -448,7 +536,7 @@ def code_length(logits, labels, ends):
             ),
             "the sign is the other way round",
         ),
-        (changed(CODE, "log_softmax(-1)", "softmax(-1).log()"), "inf"),
+        (changed(CODE, "log_softmax(-1)", "softmax(-1).log()"), "the logarithm comes after the"),
         (changed(CODE, "log_softmax(-1)", "log_softmax(0)"), "expected"),
         (changed(CODE, ".item()", ""), ".item() makes a number"),
     ],
@@ -483,6 +571,10 @@ def without_directions(x, V, middle):
 """,
             "what they share is removed twice",
         ),
+        (changed(STRAIGHT, "basis:", "basis[:1]:"), "at right angles to the first one only: all"),
+        (changed(STRAIGHT, "basis:", "basis[-1:]:"), "the one just before it only: all"),
+        (changed(STRAIGHT, "basis:", "basis[:1]:", *AT_ONCE), "the first one only, so what"),
+        (changed(STRAIGHT, "basis:", "basis[-1:]:", *AT_ONCE), "the one just before it only, so"),
         (changed(WITHOUT, "qr(V.mT)", "qr(V[:1].mT)"), "only the first direction is gone"),
         (changed(WITHOUT, "qr(V.mT)", "qr(V[-1:].mT)"), "only the last direction is gone"),
         (changed(WITHOUT, "x - part", "part"), "this is what is removed"),
@@ -515,7 +607,7 @@ def without_directions(x, V, middle):
     x -= (x - middle) @ Q @ Q.mT
     return x
 """,
-            "it changes argument 1 in place",
+            "it changes its argument x in place",
         ),
     ],
 }
@@ -703,17 +795,7 @@ def code_length(logits, labels, ends):
 def without_directions(x, V, middle):
     return x - (x - middle) @ torch.linalg.pinv(V) @ V
 """,
-        """
-def without_directions(x, V, middle):
-    basis = []
-    for v in V:
-        for e in basis:
-            v = v - (v @ e) * e
-        basis.append(v / v.norm())
-    for e in basis:
-        x = x - ((x - middle) * e).sum(-1, keepdim=True) * e
-    return x
-""",
+        STRAIGHT,
         """
 import numpy as np
 

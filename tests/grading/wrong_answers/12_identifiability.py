@@ -1,103 +1,94 @@
 """What students answer in the exercises of chapter 12: wrong, with the message due, and right."""
 
-WRONG: dict[str, list[tuple[str, str]]] = {
-    "null_space": [
-        (
-            """
-def null_space(T):
-    U, values, _ = torch.linalg.svd(T)
-    return U[:, int((values > 1e-5 * values[0]).sum()):]
-""",
-            "the answer has the shape",
-        ),
-        (
-            """
+from bank import changed
+
+NULL = """
 def null_space(T):
     X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
     U, values, Vh = torch.linalg.svd(X)
-    return Vh[int((values > 1e-5 * values[0]).sum()):].mT
-""",
-            "the answer has the shape",
-        ),
-        (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    U, values, _ = torch.linalg.svd(X)
-    return U[int((values > 1e-5 * values[0]).sum()):]
-""",
-            "a direction is a column",
-        ),
-        (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    U, values, _ = torch.linalg.svd(X)
-    return U[:, int((values > 1e-5 * values[0]).sum()):].mT
-""",
-            "the answer has the shape",
-        ),
-        (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    U, values, _ = torch.linalg.svd(X)
-    return U[:, :int((values > 1e-5 * values[0]).sum())]
-""",
-            "the answer has the shape",
-        ),
-        (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    U, values, _ = torch.linalg.svd(X)
-    return U[:, torch.linalg.matrix_rank(X):]
-""",
-            "the answer has the shape",
-        ),
-        (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    U, values, _ = torch.linalg.svd(X)
-    return U[:, int((values > 1e-5).sum()):]
-""",
-            "the answer has the shape",
-        ),
-        (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    U, values, _ = torch.linalg.svd(X)
-    return U[:, int((values > 0).sum()):]
-""",
-            "the answer has the shape",
-        ),
-        (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
+    rank = int((values > 1e-5 * values[0]).sum())
+    return U[:, rank:]
+"""
+
+ROW = """
+def other_row(a, T):
+    seen = a > 0
+    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
+    n = torch.linalg.svd(X).U[:, -1]
+    step = (a[seen] / -n)[n < 0].min()
+    w = torch.zeros_like(a)
+    w[seen] = (a[seen] + step * n).clamp(min=0)
+    return w
+"""
+
+COUNT = """
+def rank_and_nullity(ids, d_v, d, positions):
+    rows = len(ids) if positions else len(set(ids))
+    rank = min(rows, min(d_v, d) + 1)
+    return rank, len(ids) - rank
+"""
+
+WIDTH = """
+def width_needed(A):
+    log = A.clamp(min=1e-300).log()
+    centred = log - log.mean(-1, keepdim=True)
+    rank = (torch.linalg.svdvals(centred) > 1e-6).sum(-1)
+    possible = (A > 0).flatten(1).all(1)
+    return torch.where(possible, rank, -1)
+"""
+
+EFFECTIVE = """
+def effective_attention(A, T):
+    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
+    inverse = torch.linalg.pinv(X, rtol=1e-5)
+    return A @ X @ inverse
+"""
+
+KEPT = """
+def effective_attention(A, T):
+    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
     U, values, _ = torch.linalg.svd(X, full_matrices=False)
-    return U[:, int((values > 1e-5 * values[0]).sum()):]
-""",
-            "the answer has the shape",
-        ),
+    U = U * (values > 1e-5 * values[..., :1])[..., None, :]
+    return A @ U @ U.mT
+"""
+
+RANK = """
+def effective_attention(A, T):
+    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
+    U, values, _ = torch.linalg.svd(X, full_matrices=False)
+    ranks = (values > 1e-5 * values[..., :1]).sum(-1).flatten()
+    U = U[..., :int(ranks.max())]
+    return A @ U @ U.mT
+"""
+
+# the direction is one of all words, also of those without weight
+ALL = ("T[seen], torch.ones_like(T[seen][:, :1])", "T, torch.ones_like(T[:, :1])")
+WITH_ALL = changed(ROW, *ALL, "a[seen] / -n", "a / -n", "w[seen] = (a[seen] +", "w = (a +")
+CLAMPED = "(a[seen] + step * n).clamp(min=0)"
+POSSIBLE = "(A > 0).flatten(1).all(1)"
+
+WRONG: dict[str, list[tuple[str, str]]] = {
+    "null_space": [
+        (changed(NULL, "svd(X)", "svd(T)"), "a column does not sum to 0"),
+        (changed(NULL, "U[:, rank:]", "Vh[rank:].mT"), "a direction is a column of u"),
+        (changed(NULL, "U[:, rank:]", "U[rank:]"), "a direction is a column"),
+        (changed(NULL, "U[:, rank:]", "U[:, rank:].mT"), "a direction is a column"),
+        (changed(NULL, "U[:, rank:]", "U[:, :rank]"), "a column times t must be 0"),
         (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    return torch.linalg.svd(X).U[:, X.shape[1]:]
-""",
-            "the answer has the shape",
+            changed(NULL, "int((values > 1e-5 * values[0]).sum())", "torch.linalg.matrix_rank(X)"),
+            "up to 1e-5 times the largest count as 0",
         ),
+        (changed(NULL, "1e-5 * values[0]", "1e-5"), "up to 1e-5 times the largest"),
+        (changed(NULL, "1e-5 * values[0]", "0"), "up to 1e-5 times the largest"),
+        (changed(NULL, "svd(X)", "svd(X, full_matrices=False)"), "u must be square"),
+        (changed(NULL, "int((values > 1e-5 * values[0]).sum())", "X.shape[1]"), "directions, and"),
         (
-            """
-def null_space(T):
-    n, rank = len(T), min(len(T), int(torch.linalg.matrix_rank(T, rtol=1e-5)) + 1)
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    return torch.linalg.svd(X).U[:, rank:]
-""",
-            "the answer has the shape",
+            changed(
+                NULL,
+                "int((values > 1e-5 * values[0]).sum())",
+                "min(len(T), int(torch.linalg.matrix_rank(T, rtol=1e-5)) + 1)",
+            ),
+            "directions, and yours",
         ),
         (
             """
@@ -106,35 +97,16 @@ def null_space(T):
     values, vectors = torch.linalg.eigh(X @ X.mT)
     return vectors[:, values < 1e-5 * values[-1]]
 """,
-            "the answer has the shape",
+            "directions, and yours are",
         ),
+        (changed(NULL, "U[:, rank:]", "U[:, rank:].float()"), "dtype float32, expected float64"),
+        (changed(NULL, "U[:, rank:]", "2 * U[:, rank:]"), "a column has not the length 1"),
         (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    U, values, _ = torch.linalg.svd(X)
-    return U[:, int((values > 1e-5 * values[0]).sum()):].float()
-""",
-            "dtype float32, expected float64",
-        ),
-        (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    U, values, _ = torch.linalg.svd(X)
-    return 2 * U[:, int((values > 1e-5 * values[0]).sum()):]
-""",
-            "a column has not the length 1",
-        ),
-        (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    U, values, _ = torch.linalg.svd(X)
-    N = U[:, int((values > 1e-5 * values[0]).sum()):]
-    N = N.cumsum(1)
-    return N / N.norm(dim=0)
-""",
+            changed(
+                NULL,
+                "return U[:, rank:]",
+                "N = U[:, rank:].cumsum(1)\n    return N / N.norm(dim=0)",
+            ),
             "two columns are not at right angles",
         ),
         (
@@ -142,114 +114,41 @@ def null_space(T):
 def null_space(T):
     X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
     rank = int(torch.linalg.matrix_rank(X, rtol=1e-5))
-    ones = torch.ones_like(T[:, :1]) / len(T)
-    U, values, _ = torch.linalg.svd(T - T.mean(0))
+    U = torch.linalg.svd(T - T.mean(0)).U
     return U[:, -(len(T) - rank):] if len(T) > rank else U[:, :0]
 """,
-            "a column does not sum to 0",
+            "a direction changes what the head writes",
         ),
         (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    U, values, _ = torch.linalg.svd(X)
-    rank = int((values > 1e-5 * values[0]).sum())
-    return None if rank == len(T) else U[:, rank:]
-""",
+            changed(NULL, "return U", "return None if rank == len(T) else U"),
             "return a tensor, not nonetype",
         ),
         (
-            """
-def null_space(T):
-    X = torch.cat([T, torch.ones_like(T[:, :1])], 1)
-    rank = int(torch.linalg.matrix_rank(X, rtol=1e-5))
-    N = torch.linalg.svd(X).U[:, rank:]
-    return N if N.shape[1] else N[:, 0]
-""",
+            changed(NULL, "U[:, rank:]", "U[:, rank:] if rank < len(T) else U[:, rank:][:, 0]"),
             "index",
         ),
+        ("null_space = lambda T: None", "the same answer whatever it is given"),
     ],
     "other_row": [
+        ("def other_row(a, T):\n    return a.clone()", "no weight that was above 0 is 0 now"),
+        (WITH_ALL, "words have no weight: leave them out"),
+        (changed(WITH_ALL, "U[:, -1]", "U[:, -1] * -1"), "words have no weight: leave them out"),
         (
-            """
-def other_row(a, T):
-    return a.clone()
-""",
-            "no weight that was above 0 is 0 now",
-        ),
-        (
-            """
-def other_row(a, T):
-    X = torch.cat([T, torch.ones(len(T), 1, dtype=T.dtype)], 1)
-    n = torch.linalg.svd(X).U[:, -1]
-    step = (a / -n)[n < 0].min()
-    return (a + step * n).clamp(min=0)
-""",
-            "no weight that was above 0 is 0 now",
-        ),
-        (
-            """
-def other_row(a, T):
-    seen = a > 0
-    n = torch.linalg.svd(T[seen]).U[:, -1]
-    step = (a[seen] / -n)[n < 0].min()
-    w = torch.zeros_like(a)
-    w[seen] = (a[seen] + step * n).clamp(min=0)
-    return w
-""",
+            changed(
+                ROW, "X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)", "X = T[seen]"
+            ),
             "the weights sum to",
         ),
         (
-            """
-def other_row(a, T):
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
-    n = torch.linalg.svd(X).U[:, -1]
-    step = (a[seen] / n.abs()).min()
-    w = torch.zeros_like(a)
-    w[seen] = (a[seen] + step * n).clamp(min=0)
-    return w
-""",
-            "no weight that was above 0 is 0 now",
+            changed(ROW, "(a[seen] / -n)[n < 0]", "(a[seen] / n.abs())"),
+            "no weight that was above 0",
         ),
+        (changed(ROW, ".min()", ".max()"), "the weights sum to"),
         (
-            """
-def other_row(a, T):
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
-    n = torch.linalg.svd(X).U[:, -1]
-    step = (a[seen] / -n)[n < 0].max()
-    w = torch.zeros_like(a)
-    w[seen] = (a[seen] + step * n).clamp(min=0)
-    return w
-""",
-            "the weights sum to",
-        ),
-        (
-            """
-def other_row(a, T):
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
-    n = torch.linalg.svd(X).U[:, -1]
-    step = (a[seen] / n)[n > 0].min()
-    w = torch.zeros_like(a)
-    w[seen] = a[seen] + step * n
-    return w
-""",
+            changed(ROW, "(a[seen] / -n)[n < 0]", "(a[seen] / n)[n > 0]", ".clamp(min=0)", ""),
             "a weight is below 0",
         ),
-        (
-            """
-def other_row(a, T):
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
-    n = torch.linalg.svd(X).U[:, -1]
-    w = torch.zeros_like(a)
-    w[seen] = (a[seen] + 10 * n).clamp(min=0)
-    return w / w.sum()
-""",
-            "the output moves",
-        ),
+        (changed(ROW, "step * n", "10 * n", "return w", "return w / w.sum()"), "the output moves"),
         (
             """
 def other_row(a, T):
@@ -270,81 +169,16 @@ def other_row(a, T):
 """,
             "the output moves",
         ),
+        (changed(ROW, f"w[seen] = {CLAMPED}", f"w = {CLAMPED}"), "the weights have the shape"),
+        (changed(ROW, "torch.zeros_like(a)", "a"), "in place"),
         (
-            """
-def other_row(a, T):
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
-    n = torch.linalg.svd(X).U[:, -1]
-    step = (a[seen] / -n)[n < 0].min()
-    return (a[seen] + step * n).clamp(min=0)
-""",
-            "the weights have the shape",
-        ),
-        (
-            """
-def other_row(a, T):
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
-    n = torch.linalg.svd(X).U[:, -1]
-    step = (a[seen] / -n)[n < 0].min()
-    a[seen] = (a[seen] + step * n).clamp(min=0)
-    return a
-""",
-            "in place",
-        ),
-        (
-            """
-def other_row(a, T):
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
-    n = torch.linalg.svd(X).U[:, -1]
-    step = (a[seen] / -n)[n < 0].min()
-    w = torch.zeros(len(a))
-    w[seen] = (a[seen] + step * n).clamp(min=0).float()
-    return w
-""",
+            changed(ROW, "zeros_like(a)", "zeros(len(a))", CLAMPED, f"{CLAMPED}.float()"),
             "dtype float32, expected float64",
         ),
-        (
-            """
-def other_row(a, T):
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
-    n = torch.linalg.svd(X).U[:, -1]
-    step = (a[seen] / -n)[n < 0].min()
-    w = torch.zeros_like(a)
-    w[seen] = a[seen] + 0.99 * step * n
-    return w
-""",
-            "no weight that was above 0 is 0 now",
-        ),
-        (
-            """
-def other_row(a, T):
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
-    n = torch.linalg.svd(X, full_matrices=False).U[:, -1]
-    step = (a[seen] / -n)[n < 0].min()
-    w = torch.zeros_like(a)
-    w[seen] = (a[seen] + step * n).clamp(min=0)
-    return w
-""",
-            "the weights sum to",
-        ),
-        (
-            """
-def other_row(a, T):
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen][:, :1])], 1)
-    n = torch.linalg.svd(X).U[:, -1]
-    step = (a[seen] / -n)[n < 0].min()
-    w = torch.zeros_like(a)
-    w[seen] = (a[seen] + step * n).clamp(min=0)
-    return w.tolist()
-""",
-            "return a tensor of weights, not list",
-        ),
+        (changed(ROW, CLAMPED, "a[seen] + 0.99 * step * n"), "no weight that was above 0 is 0 now"),
+        (changed(ROW, "svd(X)", "svd(X, full_matrices=False)"), "the weights sum to"),
+        (changed(ROW, "return w", "return w.tolist()"), "return a tensor of weights, not list"),
+        ("other_row = lambda a, T: None", "the same answer whatever it is given"),
     ],
     "rank_and_nullity": [
         (
@@ -363,23 +197,8 @@ def rank_and_nullity(ids, d_v, d, positions):
 """,
             "the nullity is cut off at 0",
         ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(ids) if positions else len(set(ids))
-    rank = min(rows, d_v, d) + 1
-    return rank, len(ids) - rank
-""",
-            "the + 1 stands outside",
-        ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rank = min(len(ids), min(d_v, d) + 1)
-    return rank, len(ids) - rank
-""",
-            "you do not look at `positions`",
-        ),
+        (changed(COUNT, "min(d_v, d) + 1)", "d_v, d) + 1"), "the + 1 stands outside"),
+        (changed(COUNT, " if positions else len(set(ids))", ""), "you do not look at `positions`"),
         (
             """
 def rank_and_nullity(ids, d_v, d, positions):
@@ -389,403 +208,202 @@ def rank_and_nullity(ids, d_v, d, positions):
             "you do not look at `positions`",
         ),
         (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rank = min(len(set(ids)), min(d_v, d) + 1)
-    return rank, len(ids) - rank
-""",
-            "equal words have different rows as soon as",
+            changed(
+                COUNT,
+                "set(ids)",
+                "list(groupby(ids))",
+                "def",
+                "from itertools import groupby\n\ndef",
+            ),
+            "you count a word once where it stands twice in a row",
         ),
+        (changed(COUNT, "len(ids) if positions else ", ""), "equal words have different rows as"),
+        (changed(COUNT, "if positions", "if not positions"), "it is the other way round"),
+        (changed(COUNT, "len(ids) - rank", "rows - rank"), "counted among the different words"),
         (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(set(ids)) if positions else len(ids)
-    rank = min(rows, min(d_v, d) + 1)
-    return rank, len(ids) - rank
-""",
-            "it is the other way round",
-        ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(ids) if positions else len(set(ids))
-    rank = min(rows, min(d_v, d) + 1)
-    return rank, rows - rank
-""",
-            "counted among the different words",
-        ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(ids) if positions else len(set(ids))
-    return min(rows, min(d_v, d) + 1), max(0, len(ids) - min(d_v, d) - 1)
-""",
+            changed(COUNT, "len(ids) - rank", "max(0, len(ids) - min(d_v, d) - 1)"),
             "your rank knows of repeated words, but your nullity does not",
         ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(ids) if positions else len(set(ids))
-    rank = min(rows, d_v, d)
-    return rank, len(ids) - rank
-""",
-            "the column of ones is missing",
-        ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(ids) if positions else len(set(ids))
-    rank = min(rows, d_v + 1)
-    return rank, len(ids) - rank
-""",
-            "d does not occur",
-        ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(ids) if positions else len(set(ids))
-    rank = min(rows, d + 1)
-    return rank, len(ids) - rank
-""",
-            "d_v does not occur",
-        ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(ids) if positions else len(set(ids))
-    rank = min(rows, max(d_v, d) + 1)
-    return rank, len(ids) - rank
-""",
-            "their larger one",
-        ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(ids) if positions else len(set(ids))
-    rank = min(rows, min(d_v, d) + 1)
-    return len(ids) - rank, rank
-""",
-            "the order is rank, nullity",
-        ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(ids) if positions else len(set(ids))
-    rank = min(rows, d_v + 1, d)
-    return rank, len(ids) - rank
-""",
-            "expected",
-        ),
-        (
-            """
-def rank_and_nullity(ids, d_v, d, positions):
-    rows = len(ids) if positions else len(set(ids))
-    return min(rows, min(d_v, d) + 1)
-""",
-            "expected a tuple of 2",
-        ),
+        (changed(COUNT, "min(d_v, d) + 1", "min(d_v, d)"), "the column of ones is missing"),
+        (changed(COUNT, "min(d_v, d)", "d_v"), "d does not occur"),
+        (changed(COUNT, "min(d_v, d)", "d"), "d_v does not occur"),
+        (changed(COUNT, "min(d_v, d)", "max(d_v, d)"), "their larger one"),
+        (changed(COUNT, "rank, len(ids) - rank", "len(ids) - rank, rank"), "the order is rank"),
+        (changed(COUNT, "min(d_v, d) + 1", "d_v + 1, d"), "expected"),
+        (changed(COUNT, "rank, len(ids) - rank", "rank"), "expected a tuple of 2"),
     ],
     "width_needed": [
+        (changed(WIDTH, " - log.mean(-1, keepdim=True)", ""), "the mean of each row is not taken"),
         (
-            """
-def width_needed(A):
-    rank = (torch.linalg.svdvals(A.clamp(min=1e-300).log()) > 1e-6).sum(-1)
-    return torch.where((A > 0).flatten(1).all(1), rank, -1)
-""",
-            "the mean of each row is not taken off",
+            changed(WIDTH, " - log.mean(-1, keepdim=True)", "", "sum(-1)", "sum(-1) - 1"),
+            "you take 1 off the rank of log a",
+        ),
+        (changed(WIDTH, "sum(-1)", "sum(-1) + 1"), "you add 1 for the constant of the rows"),
+        (
+            changed(WIDTH, "svdvals(centred)", "svdvals(centred - centred.mean(-2, keepdim=True))"),
+            "the columns are centred as well",
+        ),
+        (changed(WIDTH, "mean(-1", "mean(1"), "you centre the columns"),
+        (changed(WIDTH, "svdvals(centred)", "svdvals(A)"), "this is the rank of the weights"),
+        (
+            changed(WIDTH, "A.clamp(min=1e-300).log()", "A"),
+            "the logarithm is missing: you centre the weights",
+        ),
+        (
+            changed(WIDTH, "1e-300", "1e-12", POSSIBLE, "rank >= 0"),
+            "a weight of 0 is taken for a small one",
+        ),
+        (
+            changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-20)", POSSIBLE, "rank >= 0"),
+            "a weight of 0 is taken for a small one",
+        ),
+        (
+            changed(
+                WIDTH,
+                "A.clamp(min=1e-300).log()",
+                "torch.where(A > 0, A.log(), 0)",
+                POSSIBLE,
+                "rank >= 0",
+            ),
+            "a weight of 0 is taken for a small one",
+        ),
+        (changed(WIDTH, "rank, -1", "rank, 0"), "where a weight is 0 you answer 0"),
+        (changed(WIDTH, POSSIBLE, "(A > 0).all()"), "a single weight of 0 spoils"),
+        (changed(WIDTH, POSSIBLE, "(A > 0).all(-1).any(-1)"), "a weight of 0 in every row"),
+        (changed(WIDTH, POSSIBLE, "(A[:, 0] > 0).all(-1)"), "in the first row only"),
+        (changed(WIDTH, "rank, -1", "rank.clamp(min=1), -1"), "the smallest answer is 1 in yours"),
+        (changed(WIDTH, "A.clamp(min=1e-300)", "A"), "it raised"),
+        (
+            changed(WIDTH, "(torch.linalg.svdvals(centred) > 1e-6).sum(-1)", "DEFAULT").replace(
+                "DEFAULT", "torch.linalg.matrix_rank(centred)"
+            ),
+            "matrix_rank draws its own line",
         ),
         (
             """
 def width_needed(A):
-    rank = (torch.linalg.svdvals(A.clamp(min=1e-300).log()) > 1e-6).sum(-1) - 1
-    return torch.where((A > 0).flatten(1).all(1), rank, -1)
+    found = []
+    for one in A:
+        S = one.log()
+        S -= S.mean(-1, keepdim=True)
+        found.append(torch.linalg.matrix_rank(S) if (one > 0).all() else torch.tensor(-1))
+    return torch.stack(found)
 """,
-            "you take 1 off the rank of log a",
+            "matrix_rank draws its own line",
         ),
         (
             """
 def width_needed(A):
     log = A.clamp(min=1e-300).log()
     values = torch.linalg.svdvals(log - log.mean(-1, keepdim=True))
-    rank = (values > 1e-6).sum(-1) + 1
+    rank = (values > 1e-5 * values[:, :1]).sum(-1)
     return torch.where((A > 0).flatten(1).all(1), rank, -1)
 """,
-            "you add 1 for the constant of the rows",
+            "a share of the largest singular value",
         ),
         (
             """
 def width_needed(A):
     log = A.clamp(min=1e-300).log()
-    log = log - log.mean(-1, keepdim=True)
-    values = torch.linalg.svdvals(log - log.mean(-2, keepdim=True))
-    return torch.where((A > 0).flatten(1).all(1), (values > 1e-6).sum(-1), -1)
-""",
-            "the columns are centred as well",
-        ),
-        (
-            """
-def width_needed(A):
-    log = A.clamp(min=1e-300).log()
-    values = torch.linalg.svdvals(log - log.mean(1, keepdim=True))
-    return torch.where((A > 0).flatten(1).all(1), (values > 1e-6).sum(-1), -1)
-""",
-            "you centre the columns",
-        ),
-        (
-            """
-def width_needed(A):
-    rank = (torch.linalg.svdvals(A) > 1e-6).sum(-1)
+    rank = torch.linalg.matrix_rank(log - log.mean(-1, keepdim=True), rtol=1e-6)
     return torch.where((A > 0).flatten(1).all(1), rank, -1)
 """,
-            "the logarithm is missing: this is the rank of the weights",
+            "a share of the largest singular value",
         ),
-        (
-            """
-def width_needed(A):
-    rank = (torch.linalg.svdvals(A - A.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-    return torch.where((A > 0).flatten(1).all(1), rank, -1)
-""",
-            "the logarithm is missing: you centre the weights",
-        ),
-        (
-            """
-def width_needed(A):
-    log = A.clamp(min=1e-12).log()
-    return (torch.linalg.svdvals(log - log.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-""",
-            "a weight of 0 is taken for a small one",
-        ),
-        (
-            """
-def width_needed(A):
-    log = (A + 1e-20).log()
-    return (torch.linalg.svdvals(log - log.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-""",
-            "a weight of 0 is taken for a small one",
-        ),
-        (
-            """
-def width_needed(A):
-    log = torch.where(A > 0, A.log(), 0)
-    return (torch.linalg.svdvals(log - log.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-""",
-            "a weight of 0 is taken for a small one",
-        ),
-        (
-            """
-def width_needed(A):
-    log = A.clamp(min=1e-300).log()
-    rank = (torch.linalg.svdvals(log - log.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-    return rank * (A > 0).flatten(1).all(1)
-""",
-            "where a weight is 0 you answer 0",
-        ),
-        (
-            """
-def width_needed(A):
-    if (A == 0).any():
-        return torch.full((len(A),), -1)
-    log = A.log()
-    return (torch.linalg.svdvals(log - log.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-""",
-            "a single weight of 0 spoils",
-        ),
-        (
-            """
-def width_needed(A):
-    log = A.clamp(min=1e-300).log()
-    rank = (torch.linalg.svdvals(log - log.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-    return torch.where((A > 0).flatten(1).all(1), rank.clamp(min=1), -1)
-""",
-            "the smallest answer is 1 in yours",
-        ),
-        (
-            """
-def width_needed(A):
-    log = A.log()
-    return (torch.linalg.svdvals(log - log.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-""",
-            "it raised",
-        ),
-        (
-            """
-def width_needed(A):
-    log = A.clamp(min=1e-300).log()
-    rank = (torch.linalg.svdvals(log - log.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-    return torch.where((A > 0).flatten(1).all(1), rank, -1).float()
-""",
-            "expected int64",
-        ),
-        (
-            """
-def width_needed(A):
-    log = A.clamp(min=1e-300).log()
-    rank = (torch.linalg.svdvals(log - log.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-    return torch.where((A > 0).flatten(1).all(1), rank, -1).tolist()
-""",
-            "expected",
-        ),
-        (
-            """
-def width_needed(A):
-    log = A.clamp(min=1e-300).log()
-    rank = (torch.linalg.svdvals(log - log.amax(-1, keepdim=True)) > 1e-6).sum(-1)
-    return torch.where((A > 0).flatten(1).all(1), rank, -1)
-""",
-            "differ",
-        ),
-        (
-            """
-def width_needed(A):
-    full = min(A.shape[-2:])
-    log = A.clamp(min=1e-300).log()
-    rank = (torch.linalg.svdvals(log - log.mean(-1, keepdim=True)) > 1e-6).sum(-1)
-    return torch.where((A > 0).flatten(1).all(1), rank, full)
-""",
-            "differ",
-        ),
+        (changed(WIDTH, "rank, -1)", "rank, -1).float()"), "expected int64"),
+        (changed(WIDTH, "rank, -1)", "rank, -1).tolist()"), "expected"),
+        (changed(WIDTH, "log.mean", "log.amax"), "you take the largest entry off each row"),
+        (changed(WIDTH, "rank, -1", "rank, min(A.shape[-2:])"), "differ"),
     ],
     "effective_attention": [
+        (changed(EFFECTIVE, "A @ X", "A - A @ X"), "this is the part in the null space"),
         (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    return A - A @ X @ torch.linalg.pinv(X, rtol=1e-5)
-""",
-            "this is the part in the null space",
-        ),
-        (
-            """
-def effective_attention(A, T):
-    return A @ T @ torch.linalg.pinv(T, rtol=1e-5)
-""",
+            changed(EFFECTIVE, "torch.cat([T, torch.ones_like(T[..., :1])], -1)", "T"),
             "you project on the columns of t alone",
         ),
         (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    P = X @ torch.linalg.pinv(X, rtol=1e-5)
-    return P @ A if A.shape[-2] == A.shape[-1] else A @ P
-""",
+            changed(
+                EFFECTIVE,
+                "return A @ X @ inverse",
+                "P = X @ inverse\n    return P @ A if A.shape[-2] == A.shape[-1] else A @ P",
+            ),
             "you project the columns of a",
         ),
+        (changed(EFFECTIVE, "A @ X @ inverse", "X @ inverse @ A"), "you project the columns of a"),
         (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    return X @ torch.linalg.pinv(X, rtol=1e-5) @ A
-""",
-            "you project the columns of a",
-        ),
-        (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    return A @ X @ torch.linalg.pinv(X)
-""",
+            changed(EFFECTIVE, ", rtol=1e-5", ""),
             "nothing is taken away: what should be 0 is only nearly 0",
         ),
+        (changed(KEPT, "(values > 1e-5 * values[..., :1])[..., None, :]", "1"), "differ"),
         (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    U = torch.linalg.svd(X, full_matrices=False).U
-    return A @ U @ U.mT
-""",
-            "differ",
-        ),
-        (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    U = torch.linalg.svd(X).U
-    return A @ U @ U.mT
-""",
+            changed(
+                KEPT,
+                "(values > 1e-5 * values[..., :1])[..., None, :]",
+                "1",
+                ", full_matrices=False",
+                "",
+            ),
             "a comes back as it was",
         ),
+        (changed(KEPT, "values[..., :1]", "values.max()"), "the largest singular value of all"),
+        (changed(KEPT, "1e-5 * values[..., :1]", "1e-5"), "your line stands at 1e-5"),
+        (changed(EFFECTIVE, "rtol", "rtol=0.0, atol"), "your line stands at 1e-5"),
+        (RANK, "the largest of all ranks"),
+        (changed(RANK, "ranks.max()", "ranks.min()"), "the smallest of all ranks"),
+        (changed(RANK, "ranks.max()", "ranks[0]"), "the rank of the first one"),
         (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    E = (A @ X @ torch.linalg.pinv(X, rtol=1e-5)).clamp(min=0)
-    return E / E.sum(-1, keepdim=True)
-""",
+            changed(
+                EFFECTIVE,
+                "return A @ X @ inverse",
+                "E = (A @ X @ inverse).clamp(min=0)\n    return E / E.sum(-1, keepdim=True)",
+            ),
             "weights below 0 are cut off, and the rows divided",
         ),
         (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    return (A @ X @ torch.linalg.pinv(X, rtol=1e-5)).relu()
-""",
+            changed(EFFECTIVE, "A @ X @ inverse", "(A @ X @ inverse).relu()"),
             "weights below 0 are cut off: effective weights may be negative",
         ),
         (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    return (A @ X @ torch.linalg.pinv(X, rtol=1e-5)).abs()
-""",
+            changed(EFFECTIVE, "A @ X @ inverse", "(A @ X @ inverse).abs()"),
             "the absolute values are not asked for",
         ),
+        ("def effective_attention(A, T):\n    return A @ T", "this is the output a t"),
         (
-            """
-def effective_attention(A, T):
-    return A @ T
-""",
-            "this is the output a t",
-        ),
-        (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    E = A.mean(-2, keepdim=True) @ X @ torch.linalg.pinv(X, rtol=1e-5)
-    return E.expand_as(A)
-""",
+            changed(
+                EFFECTIVE,
+                "A @ X @ inverse",
+                "(A.mean(-2, keepdim=True) @ X @ inverse).expand_as(A)",
+            ),
             "all rows are the same in yours",
         ),
+        ("def effective_attention(A, T):\n    return A.clone()", "a comes back as it was"),
         (
-            """
-def effective_attention(A, T):
-    return A.clone()
-""",
-            "a comes back as it was",
-        ),
-        (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    Q = torch.linalg.qr(X).Q
-    return A @ Q @ Q.mT
-""",
+            changed(
+                EFFECTIVE,
+                "inverse = torch.linalg.pinv(X, rtol=1e-5)",
+                "Q = torch.linalg.qr(X).Q",
+                "A @ X @ inverse",
+                "A @ Q @ Q.mT",
+            ),
             "differ",
         ),
         (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    E = A @ X @ torch.linalg.pinv(X, rtol=1e-5)
-    return E / E.norm(dim=-1, keepdim=True)
-""",
+            changed(
+                EFFECTIVE,
+                "return A @ X @ inverse",
+                "E = A @ X @ inverse\n    return E / E.norm(dim=-1, keepdim=True)",
+            ),
             "differ",
         ),
         (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones(T.shape[0], T.shape[1], 1, dtype=T.dtype)], -1)
-    return A @ X @ torch.linalg.pinv(X, rtol=1e-5)
-""",
+            changed(
+                EFFECTIVE,
+                "torch.ones_like(T[..., :1])",
+                "torch.ones(T.shape[0], T.shape[1], 1, dtype=T.dtype)",
+            ),
             "it raised",
         ),
-        (
-            """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    return (A @ X @ torch.linalg.pinv(X, rtol=1e-5)).float()
-""",
-            "expected float64",
-        ),
+        (changed(EFFECTIVE, "A @ X @ inverse", "(A @ X @ inverse).float()"), "expected float64"),
     ],
 }
 
@@ -957,13 +575,7 @@ def width_needed(A):
 """,
     ],
     "effective_attention": [
-        """
-def effective_attention(A, T):
-    X = torch.cat([T, torch.ones_like(T[..., :1])], -1)
-    U, values, _ = torch.linalg.svd(X, full_matrices=False)
-    U = U * (values > 1e-5 * values[..., :1])[..., None, :]
-    return A @ U @ U.mT
-""",
+        KEPT,
         """
 def effective_attention(A, T):
     # take away what lies in the null space, head by head

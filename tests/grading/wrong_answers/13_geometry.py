@@ -195,6 +195,35 @@ def mean_cosine(M, mask):
 """,
             "you take the first n rows",
         ),
+        (changed(COSINE, "return sim", "print(sim)"), "is a return missing?"),
+        (
+            """
+def mean_cosine(M, mask):
+    units = torch.nn.functional.normalize(M, dim=-1) * mask[..., None]
+    return (units @ units.mT).mean((-2, -1))
+""",
+            "the mean of the whole table of cosines: the n pairs",
+        ),
+        (
+            """
+def mean_cosine(M, mask):
+    units = torch.nn.functional.normalize(M, dim=-1)
+    return (units @ units.mT).mean((-2, -1))
+""",
+            "the mean of the whole table of cosines, with those of padding",
+        ),
+        (
+            """
+def mean_cosine(M, mask):
+    units = torch.nn.functional.normalize(M, dim=-1)
+    n = mask.sum(-1)
+    both = units @ (units * mask[..., None]).mT
+    return (both.sum((-2, -1)) - n) / (n * (n - 1))
+""",
+            "masked on one side only",
+        ),
+        (changed(COSINE, "M, dim=-1", "M, dim=-2"), "to length 1, padding and all"),
+        (changed(COSINE, "mask.sum(-1)", "mask.sum(1)"), "has not so many axes"),
     ],
     "row_entropy": [
         (changed(ENTROPY, "n.clamp(min=2).log()", "math.log(A.shape[-1])"), "you divide by ln t"),
@@ -248,7 +277,41 @@ def row_entropy(A, mask):
             changed(ENTROPY, ".sum(-1) / n\n", "\n", "n.clamp(min=2)", "n.clamp(min=2)[:, None]"),
             "a number for every row",
         ),
-        (changed(ENTROPY, "A, A).sum(-1)", "A, A).sum(-2)"), "differ"),
+        (changed(ENTROPY, "A, A).sum(-1)", "A, A).sum(-2)"), "the entropy of the columns"),
+        (changed(ENTROPY, "return mean", "mean = mean"), "is a return missing?"),
+        (
+            """
+def row_entropy(A, mask):
+    rows = -torch.xlogy(A, A).sum(-1).masked_fill(~mask, 0)
+    return rows.mean(-1) / math.log(A.shape[-1])
+""",
+            "t stands where n belongs, in the mean and in the logarithm: only",
+        ),
+        (
+            """
+def row_entropy(A, mask):
+    return torch.special.entr(A).sum(-1).mean(-1) / math.log(A.shape[-1])
+""",
+            "and rows of padding are in the sum",
+        ),
+        (changed(ENTROPY, ".sum(-1) / n\n", ".sum(-1)\n"), "this is the sum over the rows"),
+        (
+            """
+def row_entropy(A, mask):
+    shares = torch.special.entr(A).sum(-1) / mask.sum(-1)[:, None].clamp(min=2).log()
+    return shares[mask].mean()
+""",
+            "one mean over the rows of all texts",
+        ),
+        (
+            """
+def row_entropy(A, mask):
+    rows = torch.distributions.Categorical(probs=A).entropy()
+    n = mask.sum(-1)
+    return rows.masked_fill(~mask, 0).sum(-1) / n / n.clamp(min=2).log()
+""",
+            "some values are not what is wanted there, such as nan",
+        ),
         (
             """
 def row_entropy(A, mask):
@@ -326,7 +389,7 @@ def row_entropy(A, mask):
         (changed(ALIGNED, "(q / q.norm())", "q"), "multiples of q and not of q/|q|"),
         (changed(ALIGNED, "1 + ", ""), "has the length 0"),
         (changed(ALIGNED, "min", "max"), "and not the longest"),
-        (changed(ALIGNED, " - logs.min()", "", "1 + ", ""), "ln w is below 0"),
+        (changed(ALIGNED, " - logs.min()", "", "1 + ", ""), "ln a_j is below 0"),
         (changed(ALIGNED, " - logs.min()", ""), "subtract the least logarithm first"),
         (changed(ALIGNED, ".log()", ""), "the logarithm is missing"),
         (
@@ -364,6 +427,16 @@ def aligned_keys(weights, q):
     return lengths[:, None] * q / q.norm()
 """,
             "differ",
+        ),
+        (changed(ALIGNED, "logs.min()", "logs[0]"), "your first key has the length 1"),
+        (
+            """
+def aligned_keys(weights, q):
+    logs = weights.log()
+    lengths = 1 + (logs - logs.min()) * len(q) ** 0.5 / (q @ q)
+    return lengths[:, None] * q
+""",
+            "in units of q",
         ),
         (changed(ALIGNED, "weights.log()", "weights.log10()"), "differ"),
         (changed(ALIGNED, "return K", "return K.float()"), "expected float64"),
@@ -477,7 +550,101 @@ def outside_cone(y, V):
             "differ",
         ),
         (changed(OUTSIDE, "clamp(min=0)", "clamp(0, 1)"), "differ"),
-        (changed(OUTSIDE, " / (v @ v)", " / v.norm()"), "differ"),
+        (changed(OUTSIDE, " / (v @ v)", " / v.norm()"), "divided by the length of v_j"),
+        (changed(OUTSIDE, " / (v @ v)", ""), "not divided by v_j · v_j"),
+        (changed(OUTSIDE, "left.norm() / y.norm()", "print(left)", "return ", ""), "is a return"),
+        (changed(OUTSIDE, "r = y - a @ V", "r = y"), "r stays y in all your rounds"),
+        (
+            changed(OUTSIDE, "    left", "    a = a / a.sum()\n    left"),
+            "you divide the coefficients by their sum",
+        ),
+        (
+            """
+def outside_cone(y, V):
+    a = torch.zeros(len(V), dtype=y.dtype)
+    for j, v in enumerate(V):
+        for _ in range(300):
+            a[j] = (a[j] + (y - a @ V) @ v / (v @ v)).clamp(min=0)
+    return (y - a @ V).norm() / y.norm()
+""",
+            "or your loops are the other way round",
+        ),
+        (
+            """
+def outside_cone(y, V):
+    a = (V @ y / V.square().sum(-1)).clamp(min=0)
+    return (y - a @ V).norm() / y.norm()
+""",
+            "each value is fitted by itself",
+        ),
+        (
+            """
+def outside_cone(y, V):
+    from scipy.optimize import nnls
+    rows = torch.cat([V, torch.full((len(V), 1), 1e3)], 1).double().numpy()
+    a = nnls(rows.T, torch.cat([y, torch.tensor([1e3])]).double().numpy())[0]
+    return (y - torch.tensor(a).to(y) @ V).norm() / y.norm()
+""",
+            "your coefficients sum to 1",
+        ),
+        (
+            """
+def outside_cone(y, V):
+    while len(V):
+        a = torch.linalg.lstsq(V.T.double(), y.double()[:, None], driver="gelsd").solution
+        if (a >= 0).all():
+            return (y - a[:, 0].to(y) @ V).norm() / y.norm()
+        V = V[a[:, 0] > 0]
+    return torch.ones_like(y[0])
+""",
+            "you drop the values whose best coefficients are below 0, and choose the others anew",
+        ),
+        (
+            """
+def outside_cone(y, V):
+    while len(V):
+        a = torch.linalg.lstsq(V.T.double(), y.double()[:, None], driver="gelsd").solution[:, 0]
+        if (a >= 0).all():
+            return (y - a.to(y) @ V).norm() / y.norm()
+        V = V[torch.arange(len(V)) != a.argmin()]
+    return torch.ones_like(y[0])
+""",
+            "may be needed all the same",
+        ),
+        (
+            """
+def outside_cone(y, V):
+    V = V[y.double() @ torch.linalg.pinv(V.double()) > 0]
+    a = (y.double() @ torch.linalg.pinv(V.double())).clamp(min=0).to(y)
+    return (y - a @ V).norm() / y.norm()
+""",
+            "choose the others anew, and put 0",
+        ),
+        (
+            """
+def outside_cone(y, V):
+    V = V[y.double() @ torch.linalg.pinv(V.double()) > 0]
+    a = (y.double() @ torch.linalg.pinv(V.double())).to(y)
+    return (y - a @ V).norm() / y.norm()
+""",
+            "choose the others anew only once",
+        ),
+        (
+            """
+from itertools import combinations
+
+def outside_cone(y, V):
+    best = y.norm()
+    for size in (1, 2, 3):
+        for some in combinations(V, size):
+            chosen = torch.stack(some)
+            a = (y.double() @ torch.linalg.pinv(chosen.double())).to(y)
+            if (a >= 0).all():
+                best = torch.minimum(best, (y - a @ chosen).norm())
+    return best / y.norm()
+""",
+            "the best sum of at most three values",
+        ),
         (changed(OUTSIDE, "clamp(min=0)", "abs()"), "differ"),
         (changed(OUTSIDE, ", dtype=y.dtype", ""), "raised runtimeerror"),
         (
@@ -585,6 +752,12 @@ def uniform_shift(A, V, mask):
         (changed(SHIFT, "sum(-1) / n", "amax(-1)", "0)", "-1)"), "the largest shift of a text"),
         (changed(SHIFT, "dim=-1) / own.norm(dim=-1)", "dim=-2) / own.norm(dim=-2)"), "raised"),
         (changed(SHIFT, "(own - even)", "(own + even)"), "differ"),
+        (changed(SHIFT, ".masked_fill(~mask, 0)", ""), "in your sum over the destinations"),
+        (changed(SHIFT, "A @ V", "A.mT @ V"), "have changed places, and padding gets in"),
+        (changed(SHIFT, "(V * mask", "(own * mask"), "compared with the mean of the outputs"),
+        (changed(SHIFT, " / n[:, None, None]", ""), "and you take their sum"),
+        (changed(SHIFT, "sum(-1) / n", "sum(-1)"), "the sum over the destinations: divide"),
+        (changed(SHIFT, "/ own.norm(dim=-1)", "/ own.square().sum(-1)"), "the squared length of"),
         (changed(SHIFT, ".sum(-1) / n", ""), "has the shape"),
         (
             """

@@ -1,0 +1,97 @@
+"""The same class with PostgreSQL as its gradebook: a real server, started here; the same rows."""
+
+import csv
+import multiprocessing
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+from attacks import NAME
+from classroom import hand_in, released_class
+from works import SEED, TASKS, WORKS, can
+
+from grading import sandbox
+from grading.autograde import grade_class
+from grading.marks import feedback, write_marks
+from grading.preprocess import MANUAL
+from grading.settings import Places
+from grading.submission import How
+
+pytest.importorskip("psycopg", reason="no driver of PostgreSQL here: pip install psycopg[binary]")
+FOLDERS = os.pathsep.join(
+    [os.environ["PATH"], *map(str, Path("/usr/lib/postgresql").glob("*/bin"))]
+)
+INITDB, POSTGRES = (shutil.which(name, path=FOLDERS) for name in ("initdb", "pg_ctl"))
+REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not (INITDB and POSTGRES), reason="no PostgreSQL: apt install postgresql"),
+    pytest.mark.skipif(
+        not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
+    ),
+]
+STUDENTS = [f"s{i:02d}" for i in range(15)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of an empty database, whose server only listens to a file."""
+    folder = Path(tempfile.mkdtemp(prefix="attnlib-"))  # short, as its name goes into a socket's
+    user = "nobody" if os.geteuid() == 0 else None  # it refuses to be root
+    if user:
+        shutil.chown(folder, user)
+    data, options = str(folder / "data"), f"-k {folder} -c listen_addresses= -c fsync=off"
+
+    def call(*words: str | None) -> None:
+        subprocess.run([*map(str, words)], check=True, user=user, capture_output=True, cwd=folder)
+
+    call(INITDB, "-D", data, "-U", "grader", "--auth=trust", "-E", "UTF8", "--no-sync")
+    call(POSTGRES, "-D", data, "-o", options, "-l", str(folder / "log"), "-w", "start")
+    try:
+        yield f"postgresql://grader@/postgres?host={folder}"
+    finally:
+        call(POSTGRES, "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder)
+
+
+def rows(home: Path, address: str, patch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """The marks of a class that is graded by two processes, with a gradebook at an address."""
+    patch.setenv("ATTNLIB_GRADEBOOK", address)
+    places = released_class(NAME, home)
+    for number, student in enumerate(STUDENTS):
+        hand_in(places, NAME, student, WORKS[number % len(WORKS)][0])
+    desk = partial(ProcessPoolExecutor, 2, multiprocessing.get_context("spawn"))
+    how = How(places, SEED)
+    for _ in range(2):  # the second time there is nothing to do
+        grade_class(NAME, STUDENTS, how, desk, partial(ThreadPoolExecutor, 2), progress=False)
+    with write_marks(places).open(encoding="utf-8", newline="") as table:
+        return list(csv.DictReader(table))
+
+
+def test_postgresql_gives_the_rows_that_sqlite_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
+    from nbgrader.api import Gradebook
+
+    can(tmp_path / "told", monkeypatch)
+    lite = rows(tmp_path / "lite", "", monkeypatch)
+    full = rows(tmp_path / "full", server, monkeypatch)
+    assert full == lite
+    assert len(full) == len(STUDENTS) * len(TASKS)
+    assert not (tmp_path / "full/gradebook.db").exists()
+    places = Places(tmp_path / "full")
+    assert places.has_gradebook()
+    with Gradebook(places.gradebook, "attention") as gradebook:
+        for row in full:
+            work = WORKS[STUDENTS.index(row["student"]) % len(WORKS)][1]
+            assert (float(row["points"]), row["status"]) == work[row["task"]], row
+            grade = gradebook.find_grade(row["task"], NAME, NAME, row["student"])
+            assert grade.score == float(row["points"]), row
+            assert grade.needs_manual_grade == (row["status"] == MANUAL), row
+    assert feedback([NAME], places)
