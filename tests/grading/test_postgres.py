@@ -61,15 +61,15 @@ def server() -> Iterator[str]:
 
 
 def rows(home: Path, address: str, patch: pytest.MonkeyPatch) -> list[dict[str, str]]:
-    """The marks of a class that is graded by two processes, with a gradebook at an address."""
+    """The marks of a class; with a gradebook at an address, two processes write to it at once."""
     patch.setenv("ATTNLIB_GRADEBOOK", address)
     places = released_class(NAME, home)
     for number, student in enumerate(STUDENTS):
         hand_in(places, NAME, student, WORKS[number % len(WORKS)][0])
-    desk = partial(ProcessPoolExecutor, 2, multiprocessing.get_context("spawn"))
-    how = How(places, SEED)
-    for _ in range(2):  # the second time there is nothing to do
-        grade_class(NAME, STUDENTS, how, desk, partial(ThreadPoolExecutor, 2), progress=False)
+    two = partial(ProcessPoolExecutor, 2, multiprocessing.get_context("spawn"))
+    desk = two if address else partial(ThreadPoolExecutor, 1)
+    workers = partial(ThreadPoolExecutor, 2)
+    grade_class(NAME, STUDENTS, How(places, SEED), desk, workers, progress=False)
     with write_marks(places).open(encoding="utf-8", newline="") as table:
         return list(csv.DictReader(table))
 
