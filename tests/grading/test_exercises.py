@@ -437,7 +437,7 @@ def test_another_gradebook_can_be_named(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "gradebook.db").touch()
     assert places.has_gradebook()
     monkeypatch.setenv("ATTNLIB_GRADEBOOK", "postgresql://tutor@db/attention")
-    assert configuration(places).CourseDirectory.db_url == "postgresql://tutor@db/attention"
+    assert configuration(places).CourseDirectory.db_url == "postgresql+psycopg://tutor@db/attention"
     assert places.has_gradebook()
 
 
