@@ -743,6 +743,8 @@ def test_a_task_with_many_answers_needs_no_expected_one(beside: Path) -> None:
     check("anything", run("def anything(x):\n    return 'whatever'")["anything"])
     with pytest.raises(NotYet, match="it raised ZeroDivisionError"):
         check("anything", run("def anything(x):\n    return 1 / 0")["anything"])
+    with pytest.raises(NotYet, match="the answer is None: is a return missing"):
+        check("anything", run("anything = lambda x: None")["anything"])
 
 
 def test_the_notebook_shows_the_message_and_no_frames_of_ours() -> None:
