@@ -127,7 +127,7 @@ def null_space(T):
             changed(NULL, "U[:, rank:]", "U[:, rank:] if rank < len(T) else U[:, rank:][:, 0]"),
             "index",
         ),
-        ("null_space = lambda T: None", "the same answer whatever it is given"),
+        ("null_space = lambda T: None", "return a tensor, not nonetype"),
     ],
     "other_row": [
         ("def other_row(a, T):\n    return a.clone()", "no weight that was above 0 is 0 now"),
@@ -178,7 +178,7 @@ def other_row(a, T):
         (changed(ROW, CLAMPED, "a[seen] + 0.99 * step * n"), "no weight that was above 0 is 0 now"),
         (changed(ROW, "svd(X)", "svd(X, full_matrices=False)"), "the weights sum to"),
         (changed(ROW, "return w", "return w.tolist()"), "return a tensor of weights, not list"),
-        ("other_row = lambda a, T: None", "the same answer whatever it is given"),
+        ("other_row = lambda a, T: None", "return a tensor of weights, not nonetype"),
     ],
     "rank_and_nullity": [
         (
