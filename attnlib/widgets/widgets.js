@@ -489,7 +489,7 @@ function renderAttention(model, el) {
   }
   function sceneNow(extra = {}) {
     const now = { ...look, whole: model.get("scale") === "one", ...extra };
-    const width = Math.max(stage.clientWidth, 380);
+    const width = Math.max(stage.clientWidth, 340);
     return model.get("mode") === "links" ? linkScene(map, now, width, focus) : mapScene(map, now, width, cursor);
   }
   function redraw() { // the whole view from the model's state; nothing is kept between two calls
