@@ -161,8 +161,8 @@ def test_models_of_equal_accuracy_look_at_different_brackets_as_they_did_before(
     assert A[which["uniform 0"][0], 0].numpy() == pytest.approx(even, abs=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [pytest.param("1", marks=pytest.mark.long), "2"])
+@pytest.mark.long
+@pytest.mark.parametrize("width", ["1", "2"])
 def test_wide_random_scores_do_only_if_they_keep_the_right_balance(width):
     """Twelve starts each: at width 2 the right ties beat none and wrong ones, at 1 not surely."""
     kinds = [f"{kind} {width}" for kind in ("balanced", "random", "wrong")]

@@ -594,7 +594,7 @@ def test_the_bad_choices_are_those_without_self_attention_in_the_decoder():
 
 
 @pytest.mark.claim(70)
-@pytest.mark.parametrize("start", range(3))
+@pytest.mark.parametrize("start", [0, *(pytest.param(i, marks=pytest.mark.long) for i in (1, 2))])
 @pytest.mark.parametrize(
     ("steps", "mended", "not_mended"),
     [

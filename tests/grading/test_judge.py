@@ -164,9 +164,12 @@ def test_an_answer_that_cannot_be_judged_is_wrong() -> None:
         patch.setattr(judge, "exercise", lambda name: tasks)
         judge._hidden.cache_clear()
         cases.cache_clear()
-        found = verdict("x", "even", outputs("even", lambda x: None), "s")
+        found = verdict("x", "even", outputs("even", lambda x: 2), "s")
+        nothing = verdict("x", "even", outputs("even", lambda x: None), "s")
     assert not found.right
-    assert "the answer is None, which cannot be judged (TypeError" in found.reason
+    assert "which cannot be judged (TypeError" in found.reason
+    assert not nothing.right
+    assert "the answer is None: is a return missing?" in nothing.reason
 
 
 def test_answers_to_another_seed_are_wrong() -> None:
