@@ -4,7 +4,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Generator, Tensor
@@ -71,6 +71,16 @@ def _by_types(words: Words, tags: Words, new: Words) -> Words:
     return _told(words, tags, new, default=lambda tags: _first(own))
 
 
+def _by_answers(words: Words, tags: Words, new: Words) -> Words:
+    """The default is the commonest of what the table says of the training words."""
+    own = _told(words, tags, words)
+    return _told(words, tags, new, default=lambda tags: _first(own))
+
+
+def _first_letter(word: str) -> str:
+    return word[:1].lower() + word[1:]
+
+
 def _once(words: Words, tags: Words, new: Words) -> Words:
     """Every pair of a word and a tag counts once."""
     pairs = dict.fromkeys(zip(map(str.lower, words), tags, strict=True))
@@ -123,21 +133,21 @@ TABLE = Task(
     visible=(
         (["I", "like", "films", "like", "these", "Like"], list("PVNNDA"), ["like", "I", "plot"]),
         (
-            ["The", "the", "a", "plot", "film", "The", "joy"],
-            ["DET", "DET", "DET", "NOUN", "NOUN", "DET", "NOUN"],
+            ["The", "the", "a", "plot", "film", "The", "joy", "end"],
+            ["DET", "DET", "DET", "NOUN", "NOUN", "DET", "NOUN", "NOUN"],
             ["THE", "film", "cast", "Joy", "cast"],
         ),
         (
-            ["love", "so", "love", "so", "that", "so", "so"],
-            ["VERB", "CONJ", "NOUN", "ADV", "PRON", "CONJ", "ADV"],
+            ["that", "love", "SO", "so", "love", "so", "so", "that", "that", "Love", "love"],
+            ["PRON", "NOUN", "CONJ", "ADV", "VERB", "ADV", "CONJ", "DET", "DET", "NOUN", "VERB"],
             ["so", "love", "that", "unmet"],
         ),
         (
-            ["as", "As", "well", "as", "well", "well", "well", "as"],
-            ["B", "A", "A", "A", "C", "B", "C", "B"],
-            ["As", "well", "new"],
+            ["as", "As", "well", "as", "well", "well", "well", "as", "so"],
+            ["B", "C", "A", "C", "B", "A", "B", "A", "C"],
+            ["As", "WELL", "new"],
         ),
-        (["b", "a", "A", "a", "a", "c", "C", "B", "b"], list("NVNVNABND"), ["a", "B", "c", "d"]),
+        (["b", "a", "A", "a", "a", "c", "C", "B", "b"], list("ABABADCBE"), ["a", "B", "c", "d"]),
         (["go", "Go", "stop"], ["VERB", "NOUN", "NOUN"], []),
     ),
     hidden=_table_hidden,
@@ -149,6 +159,14 @@ TABLE = Task(
         "the training words keep their capital letters: “The” and “the” are one word.": _with(
             before=str
         ),
+        "only the first letter is made small: “THE” and “the” are one word, too.": _with(
+            before=_first_letter, after=_first_letter
+        ),
+        "only the first letter of the new words is made small: “THE” and “the” are one word.": (
+            _with(after=_first_letter)
+        ),
+        "only the first letter of the training words is made small: “THE” and “the” are one word, "
+        "too.": _with(before=_first_letter),
         "a word has the tag that it had last in your table: asked for is its commonest one.": (
             _with(known=lambda own: own[-1])
         ),
@@ -179,6 +197,8 @@ TABLE = Task(
         "of defaults that are equally common, yours is the one that comes last.": (
             _with(default=_last)
         ),
+        "of defaults that are equally common, yours is the one that was met last of all, as with "
+        ">= in place of >: the one that comes first is asked for.": _with(default=_newest),
         "your default is NOUN: it is the commonest tag of these training words.": _with(
             default=lambda tags: "NOUN"
         ),
@@ -186,6 +206,8 @@ TABLE = Task(
             default=lambda tags: tags[0]
         ),
         "your default is the tag of most types: every training word counts.": _by_types,
+        "your default is the commonest of your table's own answers: it is the commonest of `tags`, "
+        "every training word counted with the tag that it has there.": _by_answers,
         "every pair of a word and a tag counts once in your table: each time counts.": _once,
         "a word with two equally common tags gets the default in your table: it gets the one that "
         "comes first.": lambda words, tags, new: _told(
@@ -265,6 +287,14 @@ def _as_they_come(types: Tensor, tags: Tensor, u: Tensor) -> Tensor:
     return _control(torch.tensor([order[kind] for kind in types.tolist()]), tags, u)
 
 
+def _counted_below(types: Tensor, tags: Tensor, u: Tensor, total: int, sums: bool) -> Tensor:
+    """Shares of another total, or not summed up."""
+    counts = tags.bincount()
+    shares = (counts.cumsum(0) if sums else counts) / total
+    found: Tensor = (shares[:, None] <= u).sum(0)[types]
+    return found
+
+
 def _closed_tags(types: Tensor, tags: Tensor, u: Tensor) -> Tensor:
     """The place of the label among those that occur."""
     return torch.searchsorted(tags.unique(), _control(types, tags, u))
@@ -340,6 +370,13 @@ CONTROL = Task(
         ),
         "this is the commonest true tag of each type: a control label has nothing to do with it.": (
             _true_tag
+        ),
+        "you compare u with the share of each label alone: the shares of the labels up to k are to "
+        "be summed up, with cumsum.": lambda types, tags, u: _counted_below(
+            types, tags, u, len(tags), sums=False
+        ),
+        "you divide by the number of types: the shares are those of the N words.": (
+            lambda types, tags, u: _counted_below(types, tags, u, len(u), sums=True)
         ),
         "your shares begin at the largest label: they begin at 0.": lambda types, tags, u: (
             tags.max() - _control(types, tags.max() - tags, u)
@@ -608,12 +645,27 @@ def _half_mended(first: float, unit: float) -> Callable[..., float]:
     )
 
 
-def _softmax_then_log(logits: Tensor, labels: Tensor, ends: list[int]) -> float:
+def _softmax_then_log(logits: Tensor, labels: Tensor, ends: list[int], more: float = 0.0) -> float:
     bits = ends[0] * math.log2(logits.shape[-1])
     for probe, begin, end in zip(logits, ends[:-1], ends[1:], strict=True):
-        log_p = probe[begin:end].softmax(-1).log()
+        log_p = (probe[begin:end].softmax(-1) + more).log()
         bits -= log_p.gather(-1, labels[begin:end, None]).sum().item() / math.log(2)
     return bits
+
+
+def _stretches(
+    places: Callable[[list[int]], Sequence[tuple[int, int]]],
+) -> Callable[[Tensor, Tensor, list[int]], float]:
+    """The probes price other stretches of the labels than their blocks."""
+
+    def length(logits: Tensor, labels: Tensor, ends: list[int]) -> float:
+        bits = ends[0] * math.log2(logits.shape[-1])
+        for probe, (begin, end) in zip(logits, places(ends), strict=True):
+            for row, label in zip(probe[begin:end], labels[begin:end].tolist(), strict=True):
+                bits += _nats(row, label) / math.log(2)
+        return bits
+
+    return length
 
 
 def _message(
@@ -693,6 +745,15 @@ CODE = Task(
         "it.": _priced(lambda block, probes: probes - 1 if block else None),
         "the last probe prices the whole message: each block has the probe that was trained just "
         "before it, and the first one has none.": _priced(lambda block, probes: probes - 1),
+        "the first block is priced by probe 0, which was trained on it: your friend has no probe "
+        "yet, so each of its labels costs log₂ K.": _priced(
+            lambda block, probes: max(block - 1, 0)
+        ),
+        "each probe prices all labels from the first one to the end of its block: only those of "
+        "the block are new.": _stretches(lambda ends: [(0, end) for end in ends[1:]]),
+        "you take `ends` for the lengths of the blocks: they are the places where they end.": (
+            _stretches(lambda ends: list(pairwise(accumulate(ends))))
+        ),
         "the first probe prices all later blocks: each has the probe that was trained just before "
         "it.": _priced(lambda block, probes: 0 if block else None),
         "the first block is missing: its labels cost log₂ K each.": _first_block(
@@ -720,6 +781,10 @@ CODE = Task(
         ),
         "the logarithm comes after the softmax: for an extreme logit that has become 0 already, "
         "and the length is infinite. log_softmax does both at once.": _softmax_then_log,
+        "a small number is added to the probabilities before the logarithm: for an extreme logit "
+        "the price is then too low. log_softmax needs no such number.": (
+            lambda logits, labels, ends: _softmax_then_log(logits, labels, ends, 1e-9)
+        ),
         "you take the mean of each block: the sum is asked for.": _averaged,
         "you take the mean of each later block: the sum is asked for.": (
             lambda logits, labels, ends: _averaged(logits, labels, ends, ends[0])
@@ -776,6 +841,23 @@ def _one_by_one(x: Tensor, V: Tensor, middle: Tensor) -> Tensor:
 def _at_once(x: Tensor, V: Tensor, middle: Tensor) -> Tensor:
     """All coordinates along unit vectors, though they are not orthogonal."""
     return x - (x - middle) @ _unit(V).mT @ _unit(V)
+
+
+def _no_length(x: Tensor, V: Tensor, middle: Tensor) -> Tensor:
+    """One direction after the other, none of them of length 1."""
+    for v in V:
+        x = x - ((x - middle) @ v)[..., None] * v
+    return x
+
+
+def _straight_no_length(x: Tensor, V: Tensor, middle: Tensor) -> Tensor:
+    """Every direction is put at right angles to all before it, by steps for length 1."""
+    basis: list[Tensor] = []
+    for v in V:
+        for one in basis:
+            v = v - (v @ one) * one
+        basis.append(v)
+    return _no_length(x, torch.stack(basis), middle)
 
 
 def _partly_straight(
@@ -843,6 +925,10 @@ WITHOUT = Task(
         "your directions are not of length 1: divide by it.": (
             lambda x, V, middle: x - (x - middle) @ V.mT @ V
         ),
+        "you remove one direction after the other, and they are not of length 1; divided by it, "
+        "they would still not be orthogonal to each other.": _no_length,
+        "you put the directions at right angles, but as if they were of length 1: divide each by "
+        "its length, before it is used for the next one, too.": _straight_no_length,
         "you divide by the length once, and the direction comes in twice: v · v is the length "
         "squared.": lambda x, V, middle: x - (x - middle) @ V.mT @ _unit(V),
         "you remove one direction after the other: they are not orthogonal, so removing the second "

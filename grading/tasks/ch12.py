@@ -55,6 +55,20 @@ def _null_space(T: Tensor) -> Tensor:
     return basis
 
 
+def _miscounted(answer: Tensor, T: Tensor, nullity: int) -> str:
+    """What is wrong with a basis that has too many or too few columns."""
+    counts = f"there are {nullity} directions, and yours are {answer.shape[1]}"
+    line = "singular values up to 1e-5 times the largest count as 0"
+    if answer.shape[1] < nullity:
+        return f"{counts}: U must be square, and {line}"
+    if answer.shape[1] == len(T) and torch.allclose(answer @ answer, answer, atol=1e-6):
+        return f"{counts}: this is the projector on the null space, and a basis of it is asked for"
+    if ((answer.mT @ T).norm(dim=1) > 1e-4 * torch.linalg.svdvals(_ones(T))[0]).all():
+        return f"{counts}: a column times T must be 0"
+    ones = "the column of ones belongs to [T, 1]"
+    return f"{counts}: {ones}, and only {line} (eigenvalues of X Xᵀ are their squares)"
+
+
 def _refuse_basis(args: tuple[Any, ...], answer: Any) -> str | None:
     (T,) = args
     X = _ones(T)
@@ -70,17 +84,15 @@ def _refuse_basis(args: tuple[Any, ...], answer: Any) -> str | None:
         return f"the answer has the dtype {str(answer.dtype)[6:]}, expected float64"
     if not torch.isfinite(answer).all():
         return "an entry is not a finite number"
-    counts = f"there are {nullity} directions, and yours are {answer.shape[1]}"
-    more = f"{counts}: " if answer.shape[1] > nullity else ""
+    if answer.shape[1] != nullity:
+        return _miscounted(answer, T, nullity)
     if ((answer.mT @ T).abs() > 1e-4 * torch.linalg.svdvals(X)[0]).any():
-        return f"{more}a direction changes what the head writes: a column times T must be 0"
+        return "a direction changes what the head writes: a column times T must be 0"
     if (answer.sum(0).abs() > 1e-4).any():
-        return f"{more}a column does not sum to 0: the column of ones belongs to [T, 1]"
-    if answer.shape[1] < nullity:
-        line = "singular values up to 1e-5 times the largest count as 0"
-        return f"{counts}: U must be square, and {line}"
-    if answer.shape[1] > nullity:
-        return counts
+        return (
+            "a column does not sum to 0: the column of ones belongs to [T, 1], and the directions "
+            "are columns of the U of svd; those of qr stand in no order"
+        )
     if not nullity:
         return None
     square = answer.mT @ answer
@@ -109,6 +121,12 @@ THIRDS = (
     / 3
     @ torch.tensor([[1.0, -2, 3, 5], [2, 1, -4, 1]])
     / 7
+).double()
+# six rows of rank 2, wider than long, in single precision
+WIDE = (
+    torch.tensor([[1.0, 2], [3, -1], [-2, 1], [0, 4], [5, 1], [-1, -3]])
+    @ torch.tensor([[1.0, -2, 3, 5, 2, -1, 4, 1], [2, 1, -4, 1, 3, 5, -1, 2]])
+    / 210
 ).double()
 NULL_SPACE = Task(
     name="null_space",
@@ -159,7 +177,10 @@ def _refuse_row(args: tuple[Any, ...], answer: Any) -> str | None:
     if answer.min() < -1e-6:
         return f"a weight is below 0: {answer.min():.3g}{hidden}"
     if abs(answer.sum() - 1) > 1e-6:
-        return f"the weights sum to {answer.sum():.6f}, not to 1{hidden}"
+        return (
+            f"the weights sum to {answer.sum():.6f}, not to 1: the direction sums to 0 if the ones "
+            f"stand behind T, and the step is the smallest one, cut off nothing below 0{hidden}"
+        )
     moved = (answer @ T - a @ T).abs().max()
     if moved > 1e-6 * (1 + T.abs().max()):
         return f"the output moves, by {moved:.2g}: only the null space leaves it alone{hidden}"
@@ -192,6 +213,9 @@ def _row_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tens
     cases.append((peak, _written(generator, 8, 4, 4)))
     n = rng.randint(5, 6)  # square, twice
     cases += [(_weights(generator, n), _written(generator, n, 2, n)) for _ in "ab"]
+    for n, d_v, d in ((7, 2, 9), (9, 3, 12)):  # short, wide, of low rank, in single precision
+        T = 0.1 * _written(generator, n, d_v, d, single=True)
+        cases.append((_weights(generator, n), T))
     return cases
 
 
@@ -209,6 +233,7 @@ OTHER_ROW = Task(
             _double([[0.1, 0.2, 0.1, 0.1, 0.3, 0.1, 0.1]])[0],
             _double([[1, 2], [3, -1], [-2, 1], [0, 4], [5, 1], [-1, -3], [2, 2]]),
         ),
+        (_double([[0.3, 0.2, 0.1, 0.1, 0.2, 0.1]])[0], WIDE),
     ),
     hidden=_row_hidden,
     accepts=_refuse_row,
@@ -289,6 +314,21 @@ COUNT = Task(
         "and no matrix of d_s rows has a rank above d_s.": _counted(
             lambda rows, n, d_v, d: (min(n, d_v, d) + 1, max(0, n - d_v - 1))
         ),
+        "the nullity is d_s − rank, but the rank is still as printed: the + 1 belongs to the "
+        "widths, and no matrix of d_s rows has a rank above d_s.": _counted(
+            lambda rows, n, d_v, d: _less(min(n, d_v, d) + 1, n)
+        ),
+        "the rank is right, and the nullity is the printed one, cut off at 0: it is d_s − rank.": (
+            _counted(lambda rows, n, d_v, d: (min(rows, min(d_v, d) + 1), max(0, n - d_v - 1)))
+        ),
+        "the number of different rows gets the + 1 as well: rows that are equal stay equal with a "
+        "1 behind each, so only the widths get it.": _counted(
+            lambda rows, n, d_v, d: _less(min(n, min(rows, d_v, d) + 1), n)
+        ),
+        "only d_v gets the + 1: the rank of T is at most the smaller of d_v and d, and the ones "
+        "add 1 to that.": _counted(lambda rows, n, d_v, d: _less(min(rows, d_v + 1, d), n)),
+        "only d gets the + 1: the rank of T is at most the smaller of d_v and d, and the ones "
+        "add 1 to that.": _counted(lambda rows, n, d_v, d: _less(min(rows, d_v, d + 1), n)),
         "the + 1 stands outside the smallest of the three, as printed: the ones add to the "
         "widths, and not to the number of rows.": _counted(
             lambda rows, n, d_v, d: _less(min(rows, d_v, d) + 1, n)
@@ -363,8 +403,8 @@ def _ranked(
     return lambda A: torch.where(possible(A), rank(change(A)), none)
 
 
-def _log(A: Tensor) -> Tensor:
-    return A.clamp(min=1e-300).log()
+def _log(A: Tensor, least: float = 1e-300) -> Tensor:
+    return A.clamp(min=least).log()
 
 
 def _centred(x: Tensor, *axes: int) -> Tensor:
@@ -417,6 +457,12 @@ def _single(generator: Generator, T: int, S: int) -> Tensor:
     return scores.softmax(-1).float().double()
 
 
+def _tiny() -> Tensor:
+    """Two maps of width 1, with the least weights of 1e-20 and 1e-14."""
+    q, k = _double([[1, -1, 0.5]]), _double([[0, 1, 3]])
+    return torch.stack([scale * q.mT * k for scale in (15.35, 10.75)]).softmax(-1)
+
+
 def _with_zeros(generator: Generator, T: int, S: int) -> Tensor:
     """Three maps, with a weight of 0 in the last row, in the first one, and in every row."""
     scores = torch.randn(3, T, S, generator=generator).double()
@@ -438,8 +484,9 @@ def _width_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Te
     square = [torch.stack([_map(generator, 5, 5, k) for k in (2, 9, 1, 3, 2)]) for _ in "ab"]
     even = torch.full((2, 7, rng.choice((3, 7, 9))), 1.0).double().softmax(-1)
     tall = torch.stack([_map(generator, 9, 4, k, k == 1) for k in (8, 1)])
-    zeros = _with_zeros(generator, 5, 6)
-    return [*((one,) for one in [*maps, *square, tall, zeros, _single(generator, 4, 7)]), (even,)]
+    zeros, tiny = _with_zeros(generator, 5, 6), _tiny()[:, [0, 1, 2, 1]][..., [2, 0, 1]]
+    last = [tall, zeros, tiny, _single(generator, 4, 7)]
+    return [*((one,) for one in [*maps, *square, *last]), (even,)]
 
 
 def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
@@ -451,7 +498,8 @@ BY_HAND = [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
 EVEN, ZERO = [0.25] * 4, [0.5, 0.0, 0.25, 0.25]
 # scores (−1, 0, 0, 1) times ln 4, and the same with the other sign: width 1, but two in the weights
 TURNED = [[0.04, 0.16, 0.16, 0.64], [0.64, 0.16, 0.16, 0.04]]
-SMALL = ([EVEN] * 2, [[0.4, 0.3, 0.2, 0.1]] * 2, [EVEN, ZERO], [ZERO[::-1], EVEN], TURNED)
+ZEROS = ([EVEN, ZERO], [ZERO[::-1], EVEN], [ZERO, ZERO[::-1]])
+SMALL = ([EVEN] * 2, [[0.4, 0.3, 0.2, 0.1]] * 2, *ZEROS, TURNED)
 WIDTH = Task(
     name="width_needed",
     reference=_width_needed,
@@ -461,6 +509,7 @@ WIDTH = Task(
         (_maps(1, 5, 6, (1, False), (2, True), (3, False)),),
         (_single(Generator().manual_seed(1), 3, 5),),
         (_maps(2, 4, 7, (9, False), (2, False)),),
+        (_tiny(),),
     ),
     hidden=_width_hidden,
     mistakes={
@@ -495,6 +544,19 @@ WIDTH = Task(
         ),
         "a weight of 0 is taken for a small one: no finite score gives 0, so no width is enough, "
         "and −1 is asked for.": _zero_is_small,
+        "a weight of 0 is taken for a small one, and small ones are cut off before the logarithm: "
+        "no finite score gives 0, so −1 is asked for, and 1e-20 has a logarithm.": (
+            lambda A: _counted_above(_centred(_log(A, 1e-12), -1))
+        ),
+        "small weights are cut off before the logarithm: 1e-20 has one, too, so replace nothing "
+        "but 0.": _ranked(lambda A: _centred(_log(A, 1e-12), -1)),
+        "a weight that is only small counts as 0 in yours: a finite score makes 1e-20, too, and "
+        "−1 is for a weight of exactly 0.": _ranked(
+            _centred_log, possible=lambda A: (A > 1e-6).flatten(1).all(-1)
+        ),
+        "the mean of the whole map is taken off: each row has a constant of its own.": _ranked(
+            lambda A: _log(A) - _log(A).mean((-2, -1), keepdim=True)
+        ),
         "where a weight is 0 you answer 0: no width is enough there, and −1 is asked for.": (
             _ranked(lambda A: _centred(_log(A), -1), none=0)
         ),
@@ -606,6 +668,7 @@ def _effective_hidden(rng: random.Random, generator: Generator) -> Sequence[tupl
     ]
 
 
+AGAIN = _double([[1, 2, 0], [0, 1, 3], [1, 2, 0]])  # the last word is the first one again
 EFFECTIVE = Task(
     name="effective_attention",
     reference=_effective,
@@ -615,6 +678,7 @@ EFFECTIVE = Task(
         _map_and_values(Generator().manual_seed(2), (2, 1), (2, 7, 3, 5), single=True),
         _unlike(Generator().manual_seed(4), 2, 6, 4),
         _map_and_values(Generator().manual_seed(3), (2,), (3, 3, 4, 4)),
+        (_double([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]]), AGAIN),
     ),
     hidden=_effective_hidden,
     mistakes={
@@ -626,8 +690,14 @@ EFFECTIVE = Task(
         ),
         "you project the columns of A, and not its rows: the sources of a row are what T has "
         "rows for.": lambda A, T: _ones(T) @ torch.linalg.pinv(_ones(T), rtol=NOISE) @ A,
-        "nothing is taken away: what should be 0 is only nearly 0 in T, so draw the line at 1e-5 "
-        "of the largest singular value.": lambda A, T: A @ _ones(T) @ torch.linalg.pinv(_ones(T)),
+        "directions are kept whose singular value is only nearly 0: draw the line at 1e-5 of the "
+        "largest singular value.": lambda A, T: A @ _ones(T) @ torch.linalg.pinv(_ones(T)),
+        "all columns of the thin U are kept, also those whose singular value is 0: draw the line "
+        "at 1e-5 of the largest singular value.": _kept(lambda values: values >= 0),
+        "A comes back where T has as many columns as rows, or more: with a repeated word, or a "
+        "small d_v, a short text has a null space, too.": lambda A, T: (
+            A if T.shape[-2] <= T.shape[-1] + 1 else _projected(A, _ones(T))
+        ),
         "A comes back as it was: the part in the null space has to go.": lambda A, T: A.clone(),
         "weights below 0 are cut off, and the rows divided by their sums: effective weights may "
         "be negative, and the output is the same only if they stay.": _after(_clipped),

@@ -94,6 +94,39 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (changed(TABLE, "get(word.lower())", "get(word)"), "the new words keep their capital"),
         (changed(TABLE, "(word.lower(), [])", "(word, [])"), "the training words keep their"),
         (
+            TABLE.replace("word.lower()", "(word[0].lower() + word[1:])"),
+            "only the first letter is made small",
+        ),
+        (
+            changed(TABLE, "get(word.lower())", "get(word[0].lower() + word[1:])"),
+            "only the first letter of the new words",
+        ),
+        (
+            changed(TABLE, "(word.lower(), [])", "(word[0].lower() + word[1:], [])"),
+            "only the first letter of the training words",
+        ),
+        (  # what it answers depends on the order of a set
+            changed(TABLE, "Counter(tags).most_common(1)[0][0]", "max(set(tags), key=tags.count)"),
+            "table_of_words(",
+        ),
+        (changed(TABLE, "max(own,", "max(set(own),"), "table_of_words("),
+        (
+            changed(TABLE, "Counter(tags)", "Counter([*dict.fromkeys(tags)][::-1] + tags)"),
+            "of defaults that are equally common, yours is the one that was met last of all",
+        ),
+        (
+            """
+def table_of_words(words, tags, new):
+    counts = {}
+    for word, tag in zip(words, tags):
+        counts.setdefault(word.lower(), []).append(tag)
+    best = {word: max(own, key=own.count) for word, own in counts.items()}
+    told = [best[word.lower()] for word in words]
+    return [best.get(word.lower(), max(told, key=told.count)) for word in new]
+""",
+            "the commonest of your table's own answers",
+        ),
+        (
             """
 def table_of_words(words, tags, new):
     known = {word.lower(): tag for word, tag in zip(words, tags)}
@@ -340,7 +373,8 @@ def control_labels(types, tags, u):
             ),
             "your shares begin at the largest label",
         ),
-        (changed(CONTROL, ".cumsum(0)", ""), "differ"),
+        (changed(CONTROL, ".cumsum(0)", ""), "the share of each label alone"),
+        (changed(CONTROL, "/ len(tags)", "/ len(u)"), "you divide by the number of types"),
         (changed(CONTROL, "labels[types]", "labels[types].float()"), "expected int64"),
         (changed(CONTROL, "labels[types]", "labels[types].tolist()"), "list"),
     ],
@@ -473,6 +507,39 @@ def code_length(logits, labels, ends):
         ),
         (changed(CODE, "return first +", "return"), "the first block is missing"),
         (
+            """
+import math
+
+def code_length(logits, labels, ends):
+    if len(ends) == 1:
+        raise ValueError("no probe")
+    bits = 0.0
+    for i, (a, b) in enumerate(zip([0, *ends], ends)):
+        log_p = logits[max(i - 1, 0), a:b].log_softmax(-1)
+        bits -= log_p[torch.arange(b - a), labels[a:b]].sum().item() / math.log(2)
+    return bits
+""",
+            "the first block is priced by probe 0",
+        ),
+        (
+            changed(CODE, "a, b = ends[i - 1], ends[i]", "a, b = 0, ends[i]"),
+            "from the first one to",
+        ),
+        (
+            changed(
+                CODE,
+                "a, b = ends[i - 1], ends[i]",
+                "a = sum(ends[:i])\n        b = min(a + ends[i], len(labels))",
+                "torch.arange(b - a)",
+                "torch.arange(max(b - a, 0))",
+            ),
+            "you take `ends` for the lengths",
+        ),
+        (
+            changed(CODE, "log_softmax(-1)", "softmax(-1).add(1e-9).log()"),
+            "a small number is added to the probabilities",
+        ),
+        (
             changed(CODE, "return first + later / math.log(2)", "return later"),
             "the probes are right; the first block and the unit",
         ),
@@ -563,6 +630,16 @@ def without_directions(x, V, middle):
 """,
             "you remove one direction after the other",
         ),
+        (
+            """
+def without_directions(x, V, middle):
+    for v in V:
+        x = x - ((x - middle) @ v)[..., None] * v
+    return x
+""",
+            "after the other, and they are not of length 1",
+        ),
+        (changed(STRAIGHT, "v / v.norm()", "v"), "but as if they were of length 1"),
         (
             """
 def without_directions(x, V, middle):

@@ -69,7 +69,21 @@ POSSIBLE = "(A > 0).flatten(1).all(1)"
 
 WRONG: dict[str, list[tuple[str, str]]] = {
     "null_space": [
-        (changed(NULL, "svd(X)", "svd(T)"), "a column does not sum to 0"),
+        (changed(NULL, "1e-5 *", "1e-3 *"), "count as 0 (eigenvalues"),
+        (changed(NULL, "U[:, rank:]", "U[:, X.shape[1]:]"), "u must be square, and singular"),
+        (
+            changed(
+                NULL,
+                "U[:, rank:]",
+                "torch.eye(len(T)).double() - X @ torch.linalg.pinv(X, rtol=1e-5)",
+            ),
+            "this is the projector",
+        ),
+        (
+            changed(NULL, "U[:, rank:]", "torch.linalg.qr(X, mode='complete').Q[:, rank:]"),
+            "a column does not sum to 0",
+        ),
+        (changed(NULL, "svd(X)", "svd(T)"), "the column of ones belongs to [t, 1]"),
         (changed(NULL, "U[:, rank:]", "Vh[rank:].mT"), "a direction is a column of u"),
         (changed(NULL, "U[:, rank:]", "U[rank:]"), "a direction is a column"),
         (changed(NULL, "U[:, rank:]", "U[:, rank:].mT"), "a direction is a column"),
@@ -131,6 +145,24 @@ def null_space(T):
     ],
     "other_row": [
         ("def other_row(a, T):\n    return a.clone()", "no weight that was above 0 is 0 now"),
+        (changed(ROW, "U[:, -1]", "U[:, X.shape[1]]"), "it raised indexerror"),
+        (
+            changed(
+                ROW,
+                "n = torch.linalg.svd(X).U[:, -1]",
+                "U, values, _ = torch.linalg.svd(X)\n"
+                "    n = U[:, int((values > 1e-12 * values[0]).sum())]",
+            ),
+            "it raised indexerror",
+        ),
+        (
+            changed(
+                ROW,
+                "n = torch.linalg.svd(X).U[:, -1]",
+                "U, values, _ = torch.linalg.svd(X)\n    n = U[:, len(values)]",
+            ),
+            "it raised indexerror",
+        ),
         (WITH_ALL, "words have no weight: leave them out"),
         (changed(WITH_ALL, "U[:, -1]", "U[:, -1] * -1"), "words have no weight: leave them out"),
         (
@@ -229,7 +261,20 @@ def rank_and_nullity(ids, d_v, d, positions):
         (changed(COUNT, "min(d_v, d)", "d"), "d_v does not occur"),
         (changed(COUNT, "min(d_v, d)", "max(d_v, d)"), "their larger one"),
         (changed(COUNT, "rank, len(ids) - rank", "len(ids) - rank, rank"), "the order is rank"),
-        (changed(COUNT, "min(d_v, d) + 1", "d_v + 1, d"), "expected"),
+        (changed(COUNT, "min(d_v, d) + 1", "d_v + 1, d"), "only d_v gets the + 1"),
+        (changed(COUNT, "min(d_v, d) + 1", "d_v, d + 1"), "only d gets the + 1"),
+        (
+            changed(COUNT, "min(rows, min(d_v, d) + 1)", "min(len(ids), min(rows, d_v, d) + 1)"),
+            "the number of different rows gets the + 1 as well",
+        ),
+        (
+            changed(COUNT, "len(ids) - rank", "max(0, len(ids) - d_v - 1)"),
+            "the nullity is the printed one",
+        ),
+        (
+            changed(COUNT, "min(rows, min(d_v, d) + 1)", "min(len(ids), d_v, d) + 1"),
+            "but the rank is still as printed: the + 1 belongs to the widths",
+        ),
         (changed(COUNT, "rank, len(ids) - rank", "rank"), "expected a tuple of 2"),
     ],
     "width_needed": [
@@ -251,10 +296,17 @@ def rank_and_nullity(ids, d_v, d, positions):
         ),
         (
             changed(WIDTH, "1e-300", "1e-12", POSSIBLE, "rank >= 0"),
-            "a weight of 0 is taken for a small one",
+            "a weight of 0 is taken for a small one, and small ones are cut off",
         ),
         (
-            changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-20)", POSSIBLE, "rank >= 0"),
+            changed(WIDTH, POSSIBLE, "rank >= 0"),
+            "a weight of 0 is taken for a small one: no finite",
+        ),
+        (changed(WIDTH, "1e-300", "1e-12"), "small weights are cut off before"),
+        (changed(WIDTH, "A > 0", "A > 1e-6"), "a weight that is only small counts as 0"),
+        (changed(WIDTH, "log.mean(-1,", "log.mean((-2, -1),"), "the mean of the whole map"),
+        (
+            changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-40)", POSSIBLE, "rank >= 0"),
             "a weight of 0 is taken for a small one",
         ),
         (
@@ -330,11 +382,19 @@ def width_needed(A):
             "you project the columns of a",
         ),
         (changed(EFFECTIVE, "A @ X @ inverse", "X @ inverse @ A"), "you project the columns of a"),
+        (changed(EFFECTIVE, ", rtol=1e-5", ""), "whose singular value is only nearly 0"),
         (
-            changed(EFFECTIVE, ", rtol=1e-5", ""),
-            "nothing is taken away: what should be 0 is only nearly 0",
+            changed(KEPT, "(values > 1e-5 * values[..., :1])[..., None, :]", "1"),
+            "all columns of the thin u are kept",
         ),
-        (changed(KEPT, "(values > 1e-5 * values[..., :1])[..., None, :]", "1"), "differ"),
+        (
+            changed(
+                EFFECTIVE,
+                "    inverse",
+                "    if T.shape[-2] <= T.shape[-1] + 1:\n        return A.clone()\n    inverse",
+            ),
+            "a comes back where t has as many columns",
+        ),
         (
             changed(
                 KEPT,
@@ -482,7 +542,7 @@ def other_row(a, T):
         seen = (w > 0).nonzero()[:, 0]
         X = torch.cat([T[seen], torch.ones(len(seen), 1, dtype=T.dtype)], 1)
         U, values, _ = torch.linalg.svd(X)
-        rank = int((values > 1e-10 * values[0]).sum())
+        rank = int((values > 1e-5 * values[0]).sum())
         if rank == len(seen):
             return w
         n = U[:, rank]
