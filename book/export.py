@@ -27,7 +27,6 @@ from attnlib.widgets import AttentionView
 from book import ROOT
 
 MOST = 128  # tokens that the page shows: all that reviews-gpt reads
-COMPUTED_BY = ("book/export.py", "attnlib/attention.py", "attnlib/models/transformer.py")
 
 
 class Live(NamedTuple):
@@ -160,6 +159,6 @@ def first_view(live: Live) -> dict[str, Any]:
 def stamp(live: Live) -> str:
     """Changes whenever the files of a model must be made anew."""
     digest = hashlib.sha256(f"{live.sha256} {torch.__version__}".encode())
-    for name in COMPUTED_BY:
-        digest.update((ROOT / name).read_bytes())
+    for path in (Path(__file__), *sorted((ROOT / "attnlib").rglob("*.py"))):
+        digest.update(path.read_bytes())
     return digest.hexdigest()

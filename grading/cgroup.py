@@ -59,11 +59,10 @@ def group(memory: int, tasks: int) -> Iterator[Group | None]:
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=above))
     try:
         limits = {"memory.max": memory, "memory.swap.max": 0, "memory.oom.group": 1}
+        if not (above / "memory.swap.max").exists():
+            del limits["memory.swap.max"]  # swap is not counted here
         for name, value in (limits | {"pids.max": tasks}).items():
-            if (
-                name != "memory.swap.max" or (above / name).exists()
-            ):  # not where swap is not counted
-                (folder / name).write_text(str(value))
+            (folder / name).write_text(str(value))
         yield Group(folder)
     finally:
         remove(folder)

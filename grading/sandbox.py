@@ -182,8 +182,8 @@ def understood(notebook: NotebookNode, result: bytes) -> Run:
 
 @cache
 def version() -> str:
-    """What is to be the same for those who ask and those who run: the code that is taken inside."""
-    files = [HERE / "away.py", HERE / "inside.py", *sorted((COURSE / "attnlib/check").glob("*.py"))]
+    """What is to be the same for those who ask and those who run: the grader and `check`."""
+    files = [*sorted(HERE.glob("*.py")), *sorted((COURSE / "attnlib/check").glob("*.py"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
@@ -259,9 +259,7 @@ def inner_job(cells: list[Any], scene: Scene, limits: Limits, unsafe: bool) -> d
         "rlimits": rlimits,
         # Root is not held by the limit on threads, and owns files: become one who owns nothing,
         # another one for each submission that runs at the same time.
-        "uid": 20_000 + threading.get_native_id() % 40_000
-        if os.geteuid() == 0 and not unsafe
-        else None,
+        "uid": nobody() if os.geteuid() == 0 and not unsafe else None,
         "output": limits.output,
         "cell_seconds": limits.cell_seconds,
         "folder": scene.folder,
