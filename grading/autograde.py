@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from grading import cluster, sandbox
+from grading import cluster, sandbox, warm
 from grading.build import BuildError, known, names
 from grading.faults import MachineFault, sentence
 from grading.judge import DEFAULT_SEED, seed_in_use
@@ -241,7 +241,7 @@ def grade(
     complaint = None if unsafe or scheduler else sandbox.unusable()
     if complaint:
         raise BuildError(complaint)
-    warn(unsafe)
+    warn(unsafe, bool(scheduler))
     how = How(places, force=force, unsafe=unsafe)
     with alone(places), cluster.connected(scheduler) as elsewhere:
         for name in [known(one) for one in wanted] or names():
@@ -253,10 +253,13 @@ def grade(
     return 0
 
 
-def warn(unsafe: bool) -> None:
-    """Say what is risky about this run."""
+def warn(unsafe: bool, elsewhere: bool = False) -> None:
+    """Say what is risky about this run, and what is slow."""
     if unsafe:
         print("warning: --unsafe: submissions run with your rights", file=sys.stderr)
+    elif not elsewhere and (reason := warm.cold()):
+        told = "each submission starts an interpreter of its own, and takes a second longer"
+        print(f"warning: {told}: {reason}", file=sys.stderr)
     if seed_in_use() == DEFAULT_SEED:
         told = "everybody can draw the hidden inputs of the default seed; set ATTNLIB_SEED"
         print(f"warning: {told}", file=sys.stderr)

@@ -300,10 +300,9 @@ def roots() -> Iterator[str]:
             yield os.path.realpath(path) + os.sep
 
 
-def main(connection: str) -> None:
+def main(connection: str, settings: dict[str, Any]) -> None:
     """Take away what is to be taken, and become the kernel."""
     gc.disable()  # the imports make half a million objects, none of which ever goes
-    settings = json.load(sys.stdin)
     sys.path[:] = [path for path in sys.path if path]
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -323,4 +322,4 @@ def main(connection: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], json.load(sys.stdin))

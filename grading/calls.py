@@ -52,7 +52,6 @@ NEW_NAMESPACES = (
 FCNTL = (5, 6, 7, 8, 10, 15, 36, 37, 38, 1024, 1026)
 FAMILIES = (1, 2, 10, 16)  # Unix, IPv4 and 6 of an empty network, and what lists its devices
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
-CLIENT = 2  # the first processes inside: bubblewrap's own, and the client
 
 
 def unusable() -> str | None:
@@ -68,8 +67,12 @@ def unusable() -> str | None:
 
 
 @cache
-def program() -> bytes:
+def program(ours: int = 2) -> bytes:
     """The filter as the machine's kernel takes it: instructions of 8 bytes each.
+
+    Args:
+        ours: how many of the first processes inside are not the student's: bubblewrap's own, the
+            client, and where the client is a copy, what kept its place before.
 
     Raises:
         ImportError: there is no pyseccomp.
@@ -84,14 +87,14 @@ def program() -> bytes:
             made.add_rule(refused, number)
     made.add_rule(refused, CACHESTAT)
     made.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")  # its flags lie in memory: clone instead
-    arguments(made, seccomp, refused)
+    arguments(made, seccomp, refused, ours)
     with os.fdopen(os.memfd_create("filter"), "r+b") as held:
         made.export_bpf(held)
         held.seek(0)
         return held.read()
 
 
-def arguments(made: Any, seccomp: Any, refused: Any) -> None:
+def arguments(made: Any, seccomp: Any, refused: Any, ours: int) -> None:
     """Rules for calls that are needed, but not with every argument."""
     low = 0xFFFF_FFFF
 
@@ -108,6 +111,6 @@ def arguments(made: Any, seccomp: Any, refused: Any) -> None:
         if family not in FAMILIES:
             made.add_rule(refused, "socket", equal(0, family))
             made.add_rule(refused, "socketpair", equal(0, family))
-    for pid in range(1, CLIENT + 1):
+    for pid in range(1, ours + 1):
         made.add_rule(refused, "tgkill", equal(0, pid))
     made.add_rule(refused, "prlimit64", seccomp.Arg(0, seccomp.NE, 0))

@@ -33,6 +33,10 @@ class Group:
         enter = 'echo $$ > "$0" && exec "$@"'
         return ["/bin/sh", "-c", enter, str(self.folder / "cgroup.procs"), *argv]
 
+    def take(self, pid: int) -> None:
+        """Put a process into the group; its children will be there too."""
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
     def killed(self) -> str:
         """For whose sake the kernel has killed: "submission", "machine", or nobody's ("")."""
         with contextlib.suppress(FileNotFoundError):

@@ -4,6 +4,7 @@ import os
 import shutil
 import site
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from grading import packages
@@ -11,6 +12,7 @@ from grading.watch import Limits
 
 COURSE = Path(__file__).resolve().parent.parent
 HOME = "/home/student"
+ONLY_CHECK = '"""In grading only attnlib.check is there."""\n'  # all of `attnlib` itself
 # what tells one run of the machine's other runs
 MACHINE = ("keys", "key-users", "locks", "loadavg", "timer_list", "diskstats", "vmstat")
 
@@ -33,16 +35,48 @@ def bound() -> list[Path]:
     return kept
 
 
-def fence(limits: Limits, check: int | None) -> list[str]:
+def fence(limits: Limits, check: int | None, *more: str) -> list[str]:
     """The bubblewrap command line up to the program that it starts.
 
     Args:
         limits: the size of the folders in memory.
         check: the file descriptor of attnlib's only other file; None for a try without attnlib.
+        more: further options, such as a user namespace to take instead of a new one.
     """
-    # Root makes no user namespace here, but one for the unused user that it becomes (`inside`).
-    root = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    user = root if os.geteuid() == 0 else ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+    rights = ("CAP_SETUID", "CAP_SETGID") if root() else ()
+    secrets = [Path("/proc", name) for name in MACHINE]
+    masks = [
+        part for path in secrets if path.exists() for part in ("--ro-bind", "/dev/null", str(path))
+    ]
+    return [
+        *begun(rights, own_users="--userns" not in more),
+        *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+        *("--unshare-cgroup-try", "--hostname", "localhost", "--die-with-parent", *more),
+        *files(limits, check, "--proc", "/proc", *masks),
+    ]
+
+
+def porch(limits: Limits, check: int, *more: str) -> list[str]:
+    """As `fence`, for what is ours: the same files, the machine's processes, rights over fences."""
+    rights = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", *(("CAP_SETUID", "CAP_SETGID") if root() else ()))
+    return [*begun(rights), *more, *files(limits, check, "--ro-bind", "/proc", "/proc")]
+
+
+def root() -> bool:
+    """Whether the grader is root, who makes no user namespace for a fence, but one inside."""
+    return os.geteuid() == 0
+
+
+def begun(rights: Sequence[str], own_users: bool = True) -> list[str]:
+    """The start of a command line: as whom a program runs, and with which rights."""
+    user = [] if root() else ["--unshare-user"] * own_users + ["--uid", "1000", "--gid", "1000"]
+    kept = [part for right in rights for part in ("--cap-add", right)]
+    command = shutil.which("bwrap") or "bwrap"
+    return [command, "--new-session", "--cap-drop", "ALL", *user, *kept]
+
+
+def files(limits: Limits, check: int | None, *proc: str) -> list[str]:
+    """The end of a command line: the files that a program sees; `proc` says which /proc."""
     # bubblewrap makes the folders on the way to a bound one, but only root may enter those.
     way = [
         part
@@ -52,20 +86,12 @@ def fence(limits: Limits, check: int | None) -> list[str]:
     ]
     binds = [part for folder in bound() for part in ("--ro-bind", str(folder), str(folder))]
     size = ["--perms", "1777", "--size", str(limits.disk), "--tmpfs"]
-    secrets = [Path("/proc", name) for name in MACHINE]
-    masks = [
-        part for path in secrets if path.exists() for part in ("--ro-bind", "/dev/null", str(path))
-    ]
     return [
-        shutil.which("bwrap") or "bwrap",
-        *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
-        *("--unshare-cgroup-try", "--die-with-parent", "--new-session"),
-        *("--cap-drop", "ALL", *user, "--hostname", "localhost"),
         *(*size, "/tmp"),  # first: the course itself may lie under /tmp
         *(*way, *binds, *installed(check)),
         *("--ro-bind-try", "/etc/alternatives", "/etc/alternatives"),
         *("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"),
-        *("--proc", "/proc", *masks, "--dev", "/dev", *size, "/dev/shm", "--remount-ro", "/dev"),
+        *(*proc, "--dev", "/dev", *size, "/dev/shm", "--remount-ro", "/dev"),
         *("--perms", "0755", "--dir", str(Path(HOME).parent), *size, HOME),
         *("--remount-ro", "/", "--chdir", HOME, "--"),
     ]
@@ -88,3 +114,21 @@ def installed(check: int | None) -> list[str]:
             found += ["--ro-bind", str(COURSE / "attnlib/check"), f"{inner}/check"]
         found += ["--remount-ro", str(folder)]
     return found
+
+
+def environment(home: str) -> dict[str, str]:
+    """All environment variables inside."""
+    return {
+        "HOME": home,
+        "USER": "student",
+        "LOGNAME": "student",
+        "PATH": "/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
+        "MPLBACKEND": "agg",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }

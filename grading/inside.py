@@ -27,6 +27,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ PR_SET_DUMPABLE, NEW_USER_NAMESPACE = 4, 0x10000000
 STUDENT = 1000  # the user inside
 GRACE = 2.0  # seconds that an interrupted cell gets before its kernel is killed
 BOOT = 240.0  # seconds that a kernel may take to answer for the first time
+
+
+Kernel = Any  # a `subprocess.Popen`, or what does as much
+Start = Callable[[dict[str, Any], Path], Kernel]
 
 
 class Ended(Exception):
@@ -54,13 +59,14 @@ def confine(job: dict[str, Any]) -> None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
+    if job["own users"]:
+        uid, gid = os.getuid(), os.getgid()
         libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # or the maps below would belong to root
         if libc.unshare(NEW_USER_NAMESPACE):
             raise OSError(ctypes.get_errno(), "no user namespace can be made")
-        for name in ("gid_map", "uid_map"):
-            if name == "gid_map":
-                Path("/proc/self/setgroups").write_text("deny")
-            Path("/proc/self", name).write_text(f"{STUDENT} {uid} 1")
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/gid_map").write_text(f"{STUDENT} {gid} 1")
+        Path("/proc/self/uid_map").write_text(f"{STUDENT} {uid} 1")
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
@@ -70,12 +76,11 @@ def tell(**line: Any) -> None:
     sys.stdout.flush()
 
 
-def start_kernel(work: Path, job: dict[str, Any]) -> tuple[subprocess.Popen[bytes], Any]:
+def start_kernel(work: Path, job: dict[str, Any], start: Start) -> tuple[Kernel, Any]:
     """A kernel whose files lie in `work`, and a client connected to it.
 
-    The kernel is `grading.away`, whose source and settings are in the job. It boots while the
-    client is being imported. Which kernel the notebook asks for does not matter: it is always this
-    Python's.
+    It boots while the client is being imported. Which kernel the notebook asks for does not matter:
+    it is always this Python's.
     """
     connection: Any = {
         "transport": "ipc",
@@ -90,8 +95,19 @@ def start_kernel(work: Path, job: dict[str, Any]) -> tuple[subprocess.Popen[byte
     }
     path = work / "connection.json"
     path.write_text(json.dumps(connection))
+    kernel = start(job, path)
+    from jupyter_client.blocking.client import BlockingKernelClient
+
+    client = BlockingKernelClient()
+    client.load_connection_info(connection)
+    client.start_channels(stdin=False, hb=False)
+    return kernel, client
+
+
+def anew(job: dict[str, Any], connection: Path) -> subprocess.Popen[bytes]:
+    """A kernel in an interpreter of its own: `grading.away`, whose text is in the job."""
     kernel = subprocess.Popen(
-        [sys.executable, "-B", "-c", job["kernel"], str(path)],
+        [sys.executable, "-B", "-c", job["kernel"], str(connection)],
         cwd=folder(job),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -101,12 +117,7 @@ def start_kernel(work: Path, job: dict[str, Any]) -> tuple[subprocess.Popen[byte
     assert kernel.stdin is not None
     with contextlib.suppress(BrokenPipeError), kernel.stdin as pipe:
         pipe.write(json.dumps(job["settings"]).encode())
-    from jupyter_client.blocking.client import BlockingKernelClient
-
-    client = BlockingKernelClient()
-    client.load_connection_info(connection)
-    client.start_channels(stdin=False, hb=False)
-    return kernel, client
+    return kernel
 
 
 def folder(job: dict[str, Any]) -> Path:
@@ -127,7 +138,7 @@ def receive(client: Any, seconds: float) -> dict[str, Any] | None:
     return message
 
 
-def wait_until_ready(kernel: subprocess.Popen[bytes], client: Any) -> None:
+def wait_until_ready(kernel: Kernel, client: Any) -> None:
     """Wait until the kernel answers; it has imported what costs seconds, no student's time.
 
     Raises:
@@ -136,7 +147,7 @@ def wait_until_ready(kernel: subprocess.Popen[bytes], client: Any) -> None:
     """
     deadline, questions = time.monotonic() + BOOT, {client.kernel_info()}
     while time.monotonic() < deadline and kernel.poll() is None:
-        message = receive(client, 0.1)
+        message = receive(client, 0.02)
         if message is None:  # the last question may have come before we were heard, or hear
             questions.add(client.kernel_info())
         elif any(idle(message, question) for question in questions):
@@ -179,7 +190,7 @@ def add(outputs: list[dict[str, Any]], output: dict[str, Any]) -> int:
     return size
 
 
-def stop(kernel: subprocess.Popen[bytes]) -> None:
+def stop(kernel: Kernel) -> None:
     """Kill the kernel and all that it started in its own session."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(kernel.pid, signal.SIGKILL)
@@ -187,12 +198,7 @@ def stop(kernel: subprocess.Popen[bytes]) -> None:
 
 
 def run_cell(
-    kernel: subprocess.Popen[bytes],
-    client: Any,
-    index: int,
-    source: str,
-    job: dict[str, Any],
-    room: list[int],
+    kernel: Kernel, client: Any, index: int, source: str, job: dict[str, Any], room: list[int]
 ) -> None:
     """Run one cell and tell what it showed.
 
@@ -213,7 +219,7 @@ def run_cell(
 
 
 def follow(
-    kernel: subprocess.Popen[bytes],
+    kernel: Kernel,
     client: Any,
     asked: str,
     where: str,
@@ -254,11 +260,18 @@ def death(status: int | None) -> str:
     return f"(signal {-status})" if status is not None and status < 0 else f"(status {status})"
 
 
-def main(work: Path) -> None:
-    """Run the cells of the job one by one, and say how it ended."""
+def main(work: Path, start: Start = anew, confined: Callable[[], None] = lambda: None) -> None:
+    """Run the cells of the job one by one, and say how it ended.
+
+    Args:
+        work: an empty folder.
+        start: makes the kernel.
+        confined: is called before that, and after the limits have been put on.
+    """
     job = json.load(sys.stdin)
     confine(job)
-    kernel, client = start_kernel(work, job)
+    confined()
+    kernel, client = start_kernel(work, job, start)
     wait_until_ready(kernel, client)
     tell(started=True)
     end, room = ("finished", ""), [job["output"]]

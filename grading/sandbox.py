@@ -31,7 +31,6 @@ here. `unsafe=True` runs the same with the limits only, on machines without bubb
 
 import hashlib
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -47,15 +46,14 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from grading import calls, cgroup, packages
-from grading.fence import COURSE, HOME, bound, fence
+from grading import calls, cgroup, packages, warm
+from grading.fence import COURSE, HOME, ONLY_CHECK, bound, environment, fence, root
 from grading.outputs import ending, late, ran, with_outputs
-from grading.watch import OUT_OF_MEMORY, Limits, parsed, watch
+from grading.watch import OUT_OF_MEMORY, Limits, paper, parsed, program, watch
 from grading.watch import SandboxError as SandboxError
 
 HERE = Path(__file__).resolve().parent
 PROVEN: set[str] = set()  # the bubblewraps that have worked; trying it takes a tenth of a second
-ONLY_CHECK = '"""In grading only attnlib.check is there."""\n'
 
 
 @dataclass(frozen=True)
@@ -189,22 +187,19 @@ def version() -> str:
 
 def started(job: str, limits: Limits, unsafe: bool) -> tuple[bytes, tuple[str, str]]:
     """Start the job, and watch it to its end."""
+    if not unsafe and warm.cold() is None:
+        return watch(warm.start(job, limits), limits)
     if not unsafe:
-        held = os.memfd_create("check")
-        try:
-            os.write(held, ONLY_CHECK.encode())
-            os.lseek(held, 0, os.SEEK_SET)
-            argv = [*fence(limits, held), *python("/tmp")]
-            return watch(argv, environment(HOME), limits, job, (held,))
-        finally:
-            os.close(held)
+        with paper(ONLY_CHECK) as held:
+            argv = [*fence(limits, held.fileno()), *python("/tmp")]
+            return watch(program(argv, environment(HOME), job, (held.fileno(),)), limits)
     with tempfile.TemporaryDirectory(prefix="attnlib-", ignore_cleanup_errors=True) as folder:
         library, work = Path(folder, "library/attnlib"), Path(folder, "work")
         shutil.copytree(COURSE / "attnlib/check", library / "check")
         (library / "__init__.py").write_text(ONLY_CHECK)
         work.mkdir()
         about = environment(str(work)) | {"PYTHONPATH": str(library.parent), "TMPDIR": str(work)}
-        return watch(python(str(work)), about, limits, job)
+        return watch(program(python(str(work)), about, job), limits)
 
 
 def killed_for_memory() -> int:
@@ -248,6 +243,7 @@ def unusable() -> str | None:
 
 def inner_job(cells: list[Any], scene: Scene, limits: Limits, unsafe: bool) -> dict[str, Any]:
     """All that goes into the sandbox, as JSON."""
+    alone = unsafe or warm.cold() is not None
     rlimits = {
         "RLIMIT_AS": limits.address_space,
         "RLIMIT_FSIZE": limits.file,
@@ -259,7 +255,8 @@ def inner_job(cells: list[Any], scene: Scene, limits: Limits, unsafe: bool) -> d
         "rlimits": rlimits,
         # Root is not held by the limit on threads, and owns files: become one who owns nothing,
         # another one for each submission that runs at the same time.
-        "uid": nobody() if os.geteuid() == 0 and not unsafe else None,
+        "uid": nobody() if root() and not unsafe else None,
+        "own users": not unsafe and (root() or not alone),
         "output": limits.output,
         "cell_seconds": limits.cell_seconds,
         "folder": scene.folder,
@@ -269,7 +266,7 @@ def inner_job(cells: list[Any], scene: Scene, limits: Limits, unsafe: bool) -> d
             "hidden": dict(scene.hidden),
             "forbidden": list(scene.forbidden),
             "absent": packages.absent(),
-            "filter": "" if unsafe else calls.program().hex(),
+            "filter": "" if unsafe else calls.program(2 if alone else 3).hex(),
             "unsafe": unsafe,
         },
     }
@@ -284,21 +281,3 @@ def python(work: str) -> list[str]:
     """The command line of the client."""
     source = (HERE / "inside.py").read_text(encoding="utf-8")
     return [sys.executable, "-I", "-B", "-c", source, work]
-
-
-def environment(home: str) -> dict[str, str]:
-    """All environment variables inside."""
-    return {
-        "HOME": home,
-        "USER": "student",
-        "LOGNAME": "student",
-        "PATH": "/usr/bin:/bin",
-        "LANG": "C.UTF-8",
-        "TZ": "UTC",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONNOUSERSITE": "1",
-        "MPLBACKEND": "agg",
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }

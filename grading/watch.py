@@ -1,7 +1,7 @@
-"""Starts a process, reads what it tells, and ends it when it takes more than it may.
+"""Starts processes, reads what they tell, and ends them when they take more than they may.
 
-`watch(argv, environment, limits)` looks at the whole tree of processes ten times a second, from
-outside: none of them can hide from it, or stop it. What they write is read as bytes up to a
+`watch(start, limits)` looks at the whole tree of processes ten times a second, from outside: none
+of them can hide from it, or stop it. What they write is read as bytes up to a
 limit, and nothing of it is believed.
 
 What it does not see is memory that no process maps. The filter of system calls lets none be made
@@ -17,10 +17,10 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from grading import cgroup
 
@@ -48,73 +48,101 @@ class Limits:
     threads: int = 256
 
 
-def watch(
-    argv: list[str],
-    environment: dict[str, str],
-    limits: Limits,
-    job: str = "",
-    passed: tuple[int, ...] = (),
-) -> tuple[bytes, tuple[str, str]]:
-    """Start the process, read what it tells, and end it when it takes more than it may.
+@dataclass(frozen=True)
+class Started:
+    """Processes that run.
+
+    Attributes:
+        process: the one whose death is the death of all.
+        told: where they write what they tell.
+        complaint: where they write what went wrong.
+        roots: the processes from which all others descend.
+    """
+
+    process: subprocess.Popen[bytes]
+    told: IO[bytes]
+    complaint: IO[bytes]
+    roots: tuple[int, ...]
+
+
+Start = Callable[[cgroup.Group | None], Started]
+
+
+def watch(start: Start, limits: Limits) -> tuple[bytes, tuple[str, str]]:
+    """Start processes, read what they tell, and end them when they take more than they may.
 
     Args:
-        argv: the command line.
-        environment: all of its environment.
-        limits: what it may use.
-        job: what it finds on standard input.
-        passed: the file descriptors that it inherits.
+        start: starts them, in a control group if it is given one.
+        limits: what they may use.
 
     Returns:
-        told: what it wrote, for `parsed`.
-        verdict: a status and a reason: why it was ended, or how it ended.
+        told: what they wrote, for `parsed`.
+        verdict: a status and a reason: why they were ended, or how they ended.
 
     Raises:
         SandboxError: the machine has run out of memory.
     """
     with cgroup.group(limits.memory, limits.threads) as group:
-        process = begun(group.entered(argv) if group else argv, environment, job, passed)
+        running = start(group)
         told, complaint = bytearray(), bytearray()
         try:
-            verdict = followed(process, limits, told, complaint)
+            verdict = followed(running, limits, told, complaint)
         finally:
-            kill_tree(process)
+            end(running)
         killed = group.killed() if group else ""
     if killed == "machine":
         raise SandboxError(OUT_OF_MEMORY)
     if killed:
         verdict = too_much_memory(limits)
     words = complaint.decode(errors="replace").strip().rpartition("\n")[2][-300:]
-    return bytes(told), verdict or (
-        "crashed",
-        f"ended from inside (status {process.returncode}) {words}".strip(),
-    )
+    return bytes(told), verdict or ("crashed", f"ended from inside {words}".strip())
 
 
-def begun(
-    argv: list[str], environment: dict[str, str], job: str, passed: tuple[int, ...]
-) -> subprocess.Popen[bytes]:
-    """The process, with the job on its standard input."""
-    with os.fdopen(os.memfd_create("job"), "w+") as paper:
-        paper.write(job)
-        paper.seek(0)
-        return subprocess.Popen(
-            argv,
-            env=environment,
-            stdin=paper,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            pass_fds=passed,
-        )
+def program(
+    argv: list[str], environment: dict[str, str], job: str = "", passed: tuple[int, ...] = ()
+) -> Start:
+    """What starts one program.
+
+    Args:
+        argv: the command line.
+        environment: all of its environment.
+        job: what it finds on standard input.
+        passed: the file descriptors that it inherits.
+    """
+
+    def start(group: cgroup.Group | None) -> Started:
+        with paper(job) as held:
+            process = subprocess.Popen(
+                group.entered(argv) if group else argv,
+                env=environment,
+                stdin=held,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=passed,
+            )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        return Started(process, process.stdout, process.stderr, (process.pid,))
+
+    return start
+
+
+def paper(text: str) -> IO[str]:
+    """A text in a file without a name."""
+    held = os.fdopen(os.memfd_create("job"), "w+")
+    held.write(text)
+    held.seek(0)
+    return held
 
 
 def followed(
-    process: subprocess.Popen[bytes], limits: Limits, told: bytearray, complaint: bytearray
+    running: Started, limits: Limits, told: bytearray, complaint: bytearray
 ) -> tuple[str, str] | None:
-    """Read until the process ends or takes too much; why it is to be ended, if it is."""
+    """Read until they end or take too much; why they are to be ended, if they are."""
     deadline, look, begun = time.monotonic() + limits.boot_seconds, 0.0, False
-    for stream, chunk in chunks(process):
-        (told if stream is process.stdout else complaint).extend(chunk)
+    for stream, chunk in chunks(running):
+        (told if stream is running.told else complaint).extend(chunk)
         now, verdict = time.monotonic(), None
         if not begun and told:
             begun, deadline = True, now + limits.total_seconds
@@ -124,17 +152,16 @@ def followed(
             seconds = limits.total_seconds if begun else limits.boot_seconds
             verdict = "timed out", f"timed out after {seconds:g} s in total"
         elif now > look:
-            look, verdict = now + TICK, excess(process.pid, limits)
+            look, verdict = now + TICK, excess(running.roots, limits)
         if verdict:
             return verdict
     return None
 
 
-def chunks(process: subprocess.Popen[bytes]) -> Iterator[tuple[Any, bytes]]:
-    """What the process writes, piece by piece; an empty piece whenever a tick has passed."""
+def chunks(running: Started) -> Iterator[tuple[Any, bytes]]:
+    """What processes write, piece by piece; an empty piece whenever a tick has passed."""
     with selectors.DefaultSelector() as selector:
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
+        for stream in (running.told, running.complaint):
             selector.register(stream, selectors.EVENT_READ)
         while selector.get_map():
             ready = selector.select(TICK)
@@ -147,9 +174,9 @@ def chunks(process: subprocess.Popen[bytes]) -> Iterator[tuple[Any, bytes]]:
                 yield None, b""
 
 
-def excess(root: int, limits: Limits) -> tuple[str, str] | None:
-    """What the processes below `root` have taken too much of, or None."""
-    pids = tree(root)
+def excess(roots: Sequence[int], limits: Limits) -> tuple[str, str] | None:
+    """What the processes below `roots` have taken too much of, or None."""
+    pids = tree(*roots)
     if len(pids) > limits.processes:
         return "crashed", f"killed: more than {limits.processes} processes"
     if sum(map(memory, pids)) > limits.memory:
@@ -162,8 +189,8 @@ def too_much_memory(limits: Limits) -> tuple[str, str]:
     return "crashed", f"killed: memory above {limits.memory / 2**30:.3g} GB"
 
 
-def tree(root: int) -> list[int]:
-    """`root` and all its descendants."""
+def tree(*roots: int) -> list[int]:
+    """`roots` and all their descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -171,7 +198,7 @@ def tree(root: int) -> list[int]:
                 with open(f"/proc/{name}/stat", "rb", buffering=0) as file:  # of all the machine's
                     after_name = file.read(1024).rpartition(b")")[2].split()
                 children.setdefault(int(after_name[1]), []).append(int(name))
-    found = [root]
+    found = list(roots)
     for pid in found:
         found.extend(children.get(pid, []))
     return found
@@ -186,15 +213,14 @@ def memory(pid: int) -> int:
     return 1024 * sum(map(int, re.findall(r"^(?:RssAnon|RssShmem):\s+(\d+) kB", text, re.M)))
 
 
-def kill_tree(process: subprocess.Popen[bytes]) -> None:
-    """Kill it and what it started; bubblewrap's death is the death of all that is inside."""
-    for pid in tree(process.pid):
+def end(running: Started) -> None:
+    """Kill all; bubblewrap's death is the death of all that is inside."""
+    for pid in tree(running.process.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream:
-            stream.close()
+    running.process.wait()
+    for stream in (running.told, running.complaint):
+        stream.close()
 
 
 def parsed(told: bytes) -> list[dict[str, Any]]:

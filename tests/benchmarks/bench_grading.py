@@ -1,6 +1,6 @@
 """How long does a submission take in `make grade`, and a class of a thousand or ten thousand?
 
-    python tests/benchmarks/bench_grading.py [--students 9]
+    python tests/benchmarks/bench_grading.py [--students 22]
 
 The same class of right answers is graded by one process, by two, by two workers of a dask cluster
 on this machine, and by nbgrader, which runs the code with the grader's rights; all must give the
@@ -26,10 +26,10 @@ from nbgrader.api import Gradebook
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # grading is not installed with attnlib
 
-from grading import cluster, sandbox
+from grading import cluster, sandbox, warm
 from grading.autograde import grade_class, pool
 from grading.build import EXERCISE_FOLDER, generate
-from grading.fence import fence
+from grading.fence import HOME, environment, fence
 from grading.preprocess import key
 from grading.settings import ROOT, Places
 from grading.submission import How, step
@@ -115,21 +115,40 @@ def parts(places: Places, student: str) -> dict[str, float]:
     answers = {key(job): sandbox.execute(job)}
     step(NAME, student, how, answers)  # the references are computed once for a class
     nothing = json.dumps(json.loads(job) | {"cells": []}).encode()
-
-    def inside(code: str) -> Callable[[], Any]:
-        argv = [*fence(Limits(), None), sys.executable, "-I", "-B", "-c", code]
-        return lambda: subprocess.run(argv, check=True, env=sandbox.environment("/tmp"))
-
-    bare, torch = seconds(inside("")), seconds(inside("import gc; gc.disable(); import torch"))
     started, whole = (seconds(partial(sandbox.execute, one)) for one in (nothing, job))
+    bare = seconds(empty)
     return {
         "desk: read, restore, hidden inputs": seconds(lambda: step(NAME, student, how, {})),
-        "sandbox: fence and interpreter": bare,
-        "sandbox: torch": torch - bare,
-        "sandbox: Jupyter's kernel and client, what is taken away": started - torch,
+        "sandbox: a fence": bare,
+        "sandbox: the client and the kernel, what is taken away": started - bare,
         "sandbox: the student's code and its checks": whole - started,
         "desk: judge, nbgrader, gradebook": seconds(lambda: step(NAME, student, how, answers)),
     }
+
+
+def empty() -> None:
+    """Make a fence and let nothing happen in it."""
+    argv = [*fence(Limits(), None), "/bin/true"]
+    subprocess.run(argv, check=True, env=environment(HOME))
+
+
+def starts() -> dict[str, float]:
+    """Seconds that it takes until a kernel answers, in an interpreter of its own or a copy."""
+    script = (
+        "import sys, time; from grading import sandbox, warm; import nbformat\n"
+        "if sys.argv[1] == 'own': warm.cold = lambda: 'for comparison'\n"
+        "for _ in range(4):\n"
+        "    start = time.perf_counter()\n"
+        "    sandbox.run(nbformat.v4.new_notebook(cells=[]), sandbox.Scene())\n"
+        "    print(time.perf_counter() - start)\n"
+    )
+    found = {}
+    for way in ("own", "copy"):
+        argv = [sys.executable, "-c", script, way]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
+        first, *others = map(float, done.stdout.split())
+        found[way], found[f"{way}, the first"] = statistics.median(others), first
+    return found
 
 
 def hours(count: int, cores: int, found: dict[str, float], desk: int) -> tuple[float, float]:
@@ -143,7 +162,7 @@ def hours(count: int, cores: int, found: dict[str, float], desk: int) -> tuple[f
 def main() -> None:
     """Print seconds for a submission and their ratios; stop if the points differ."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--students", type=int, default=9)
+    parser.add_argument("--students", type=int, default=22)
     students = [f"s{i}" for i in range(parser.parse_args().students)]
     ways: dict[str, Callable[[Places, list[str]], float]] = {
         "one process": partial(ours, processes=1),
@@ -158,11 +177,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, way) in enumerate(ways.items()):
             places = classroom(Path(folder, str(number)), students)
-            first = way(places, students[:1])  # and what starts once for a class
-            times[name] = (way(places, students) - first) / (len(students) - 1)
-            came[name] = points(places, students)
+            some = students[: 5 if way is theirs else None]
+            first = way(places, some[:2])  # and what starts once for a class, in each process
+            times[name] = (way(places, some) - first) / (len(some) - 2)
+            came[name] = points(places, some)
         found = parts(places, students[0]) if sandbox.unusable() is None else {}
-    if len({tuple(one) for one in came.values()}) > 1 or min(came["one process"]) == 0:
+    if (
+        len({one for points in came.values() for one in points}) > 1
+        or min(came["one process"]) == 0
+    ):
         raise SystemExit(f"the points differ: {came}")
     print(
         f"{len(students)} submissions of {NAME}, {os.cpu_count()} cores, seconds for each more, "
@@ -182,6 +205,12 @@ def tell(found: dict[str, float]) -> None:
     print("one submission, part by part, seconds")
     for name, value in found.items():
         print(f"  {name:<58} {value:6.2f}")
+    print(f"submissions begin {'cold: ' + reason if (reason := warm.cold()) else 'warm'}")
+    until = starts()
+    print("until a kernel answers and its sandbox is gone again, seconds")
+    print(f"  an interpreter of its own {until['own']:6.2f}   1.00x")
+    print(f"  a copy of a warm one      {until['copy']:6.2f}   {until['copy'] / until['own']:.2f}x")
+    print(f"  the first copy, of each process that grades {until['copy, the first']:.2f}")
     desk = 2
     print(
         "hours, extrapolated from these parts: on one machine, whose cores do all; in a cluster of "

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,10 +16,10 @@ import nbformat
 import pytest
 import torch
 
-from grading import sandbox
+from grading import sandbox, warm
 from grading.outputs import harmless, with_outputs
 from grading.sandbox import Run, SandboxError, Scene, run
-from grading.watch import Limits, parsed, tree, watch
+from grading.watch import Limits, parsed, program, tree, watch
 
 ROOT = Path(__file__).parents[2]
 REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
@@ -70,6 +71,13 @@ def write_large():
         os.remove(file)
     return open("/tmp/large", "wb").write(bytes(9 << 20))
 
+def links():
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            yield os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:
+            pass
+
 client = os.getppid()
 seen = {
     "torch": float((torch.ones(64, 64) @ torch.ones(64, 64)).sum()),
@@ -98,6 +106,10 @@ seen = {
                   if pid.isdigit()],
     "pipe": attempt(lambda: os.listdir(f"/proc/{client}/fd")),
     "memory of the client": attempt(lambda: open(f"/proc/{client}/mem", "rb").read(1)),
+    "program": bool(os.statvfs("/proc/self/exe").f_flag & os.ST_RDONLY),
+    "shared memory": [
+        line for line in open("/proc/self/maps") if line.split()[1][1:] in ("w-s", "wxs")],
+    "open": sorted({link.partition(":")[0] for link in links()}),
     "init": attempt(lambda: (os.kill(1, 9), __import__("time").sleep(0.5), "alive")[2]),
     "raised": attempt(lambda: resource.setrlimit(resource.RLIMIT_AS, (-1, -1))),
     "big": attempt(lambda: bytearray(9 << 30)),
@@ -188,8 +200,8 @@ def text(done: Run) -> str:
     return "".join(o.get("text", "") for cell in done.notebook.cells for o in cell.outputs)
 
 
-@pytest.fixture(scope="module")
-def runs() -> dict[str, "Future[Run]"]:
+@pytest.fixture(scope="module", params=["a warm interpreter's copies", "new interpreters"])
+def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[Run]"]]:
     """Every case under way, two at a time; a test waits for its own."""
     course = [
         str(ROOT / name)
@@ -207,6 +219,8 @@ def runs() -> dict[str, "Future[Run]"]:
     pool = ThreadPoolExecutor(2)
     with pytest.MonkeyPatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as server:
         patch.setenv("ATTNLIB_SEED", "secret")
+        if request.param == "new interpreters":
+            patch.setattr(warm, "cold", lambda: "a test wants it so")
         places = {path.parts[1] for path in sandbox.bound()} | {"dev", "proc", "tmp", "home", "etc"}
         look = [
             f"COURSE, PORT, PLACES = {secrets!r}, {server.getsockname()[1]}, {places!r}",
@@ -297,9 +311,17 @@ def test_the_limits_are_on_the_kernel_for_good(seen: dict) -> None:
 
 @needs_sandbox
 def test_only_its_own_processes_are_there_and_the_client_is_closed(seen: dict) -> None:
-    assert len(seen["processes"]) == 3, seen["processes"]
+    warm_one = "sleep" in seen["processes"]  # which keeps the place until the copy comes
+    assert len(seen["processes"]) == 3 + warm_one, seen["processes"]
     assert seen["pipe"] == seen["memory of the client"] == "PermissionError"
     assert seen["init"] in ("alive", "PermissionError")
+
+
+@needs_sandbox
+def test_nothing_leads_out_that_is_open_or_mapped(seen: dict) -> None:
+    assert seen["program"], "the file of the interpreter could be written"
+    assert seen["shared memory"] == []
+    assert set(seen["open"]) <= {"/dev/null", "pipe", "socket", "anon_inode"}, seen["open"]
 
 
 @needs_sandbox
@@ -422,7 +444,8 @@ def test_an_ordinary_user_can_grade_too() -> None:
         "limits = Limits(processes=10_000, threads=100, memory=64 << 30)\n"
         "done = run(nbformat.v4.new_notebook(cells=cells), Scene(), limits)\n"
         "shown = [o.get('text', str(o)) for cell in done.notebook.cells for o in cell.outputs]\n"
-        "print(os.getuid(), done.status, *shown)"
+        "from grading import warm\n"
+        "print(os.getuid(), warm.cold(), done.status, *shown)"
     )
     python = [
         part
@@ -483,8 +506,8 @@ def test_an_ordinary_user_can_grade_too() -> None:
     )
     if not REQUIRED and "bubblewrap does not work" in done.stderr:
         pytest.skip("an ordinary user may not make namespaces here")
-    assert done.stdout.startswith("1000 finished {"), done.stdout + done.stderr
-    found = json.loads(done.stdout.removeprefix("1000 finished "))
+    assert done.stdout.startswith("1000 None finished {"), done.stdout + done.stderr
+    found = json.loads(done.stdout.removeprefix("1000 None finished "))
     written = found.pop("written")
     assert set(written) == {"/x", "/dev/x", torch.__file__}
     assert set(written.values()) <= {"OSError", "PermissionError"}
@@ -560,7 +583,7 @@ def test_a_job_names_nobody_and_no_seed(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_flood_from_inside_is_cut_off() -> None:
     code = "while True: print('x' * 10_000)"
-    told, verdict = watch([sys.executable, "-c", code], {}, Limits(output=10_000))
+    told, verdict = watch(program([sys.executable, "-c", code], {}), Limits(output=10_000))
     assert parsed(told) == []
     assert verdict == ("crashed", "killed: output above 10,000 bytes")
 
