@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import regex
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -214,6 +215,15 @@ def test_the_order_of_the_texts_does_not_matter(texts: list[str], rng: random.Ra
     assert BPE.train(joined, 260, progress=False) == BPE.train(
         ["enough pairs for three merges", *other], 260, progress=False
     )
+
+
+def test_ascii_is_cut_as_all_other_text_is():
+    """`re` cuts it, and `regex` what has other signs: each pair of signs, and longer strings."""
+    draw, kinds = random.Random(0), " \n\t\x1c\x85aZ09'_!sdmtlver"
+    longer = ["".join(draw.choices(kinds, k=draw.randrange(3, 12))) for _ in range(20_000)]
+    pairs = [chr(i) + chr(j) for i in range(128) for j in range(128)]
+    assert [pre_tokenize(s) for s in pairs] == [regex.findall(PUBLISHED, s) for s in pairs]
+    assert [pre_tokenize(s) for s in longer] == [regex.findall(PUBLISHED, s) for s in longer]
 
 
 @pytest.mark.claim(13)
