@@ -8,7 +8,7 @@ import pytest
 from chapter_rules import chapter_paths
 
 pytestmark = pytest.mark.browser
-SIZES = [(1280, 720), (1920, 1080)]
+SIZES = [(1280, 720), pytest.param((1920, 1080), marks=pytest.mark.long)]  # of one shape
 MEASURE = (Path(__file__).parent / "measure.js").read_text(encoding="utf-8")
 
 

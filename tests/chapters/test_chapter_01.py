@@ -109,7 +109,7 @@ def test_distances_two_to_four_resemble_each_other_and_the_first_does_not() -> N
     assert another[*pairs].abs().max() < 0.03 < same[*pairs].min()
 
 
-# -- with all of the training text, as in the chapter -------------------------------------------
+# -- with all of the training text, as in the chapter, whose own cells assert this of other reviews
 
 
 @cache
@@ -124,6 +124,7 @@ def other_rows() -> Tensor:
     return stream.unfold(0, 129, 128)
 
 
+@cache
 @torch.no_grad()
 def network_nats(name: str) -> Tensor:
     net, ids = pretrained.load(name), other_rows()
@@ -136,6 +137,7 @@ def contexts(stream: Tensor, length: int) -> Tensor:
     return (stream[..., :-1].unfold(-1, length, 1) * powers).sum(-1)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_new_pair_makes_the_network_worse() -> None:
     gain = (network_nats("zero-layer") - network_nats("ngram-3"))[:, 1:]
@@ -144,6 +146,7 @@ def test_a_new_pair_makes_the_network_worse() -> None:
     assert gain[~new].mean() > 0.15  # the control: the same two models, known contexts
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_more_tokens_help_the_network_only_where_it_has_seen_all_four() -> None:
     gain = (network_nats("ngram-3") - network_nats("ngram-5"))[:, 3:]
@@ -153,6 +156,7 @@ def test_two_more_tokens_help_the_network_only_where_it_has_seen_all_four() -> N
     assert gain[~new].mean() > 0.04
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_zero_layer_model_is_nearly_as_good_as_the_counts_on_new_reviews() -> None:
     """After the 500 commonest tokens; were the counts the truth, it would lose the whole KL."""

@@ -88,7 +88,7 @@ def test_the_chapters_recall_task_is_the_recipes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.long)])
 def test_a_start_on_the_ridge_crosses_the_gap_and_no_gate_is_needed(seed: int) -> None:
     """From starts that the chapter does not use."""
     names = ("SYMBOLS", "gap", "patient_lstm", "ridge_elman", "cells", "keeps", "answer_loss")

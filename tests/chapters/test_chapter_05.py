@@ -180,6 +180,7 @@ def test_positions_past_the_trained_length(streams):
     assert found["rotary"][1] < min(found["learned"][1], found["sinusoidal"][1]) - 0.2
 
 
+@pytest.mark.long
 @pytest.mark.claim(61)
 def test_distances_and_the_number_of_sources_both_harm_the_rotary_model(streams):
     """A window of 64 repairs it; distance alone repairs more than the number alone."""

@@ -260,6 +260,7 @@ def test_each_doubling_of_the_vocabulary_compresses_more_but_gains_less() -> Non
     assert (np.diff(gains) < 0).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_merges_of_the_web_cost_a_little_at_every_size_and_gain_as_much_later() -> None:
     """The control: as many merges as GPT-2's, from the training reviews; and the leak's size."""
@@ -353,7 +354,7 @@ def scores(bpe: BPE, n: int, texts: tuple[str, ...], new: tuple[str, ...]) -> tu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reviews_read", [200, 1_500])
+@pytest.mark.parametrize("reviews_read", [200, pytest.param(1_500, marks=pytest.mark.long)])
 def test_with_the_best_n_for_each_perplexity_and_bits_per_byte_rank_in_opposite_orders(
     reviews_read: int,
 ) -> None:

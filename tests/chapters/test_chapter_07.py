@@ -214,7 +214,12 @@ def test_a_sign_is_worth_more_than_a_size(lstm, few, forty, source):
 @pytest.mark.slow
 @pytest.mark.claim(31)
 @pytest.mark.parametrize(
-    "name", ["rt-lstm-2", "rt-lstm-3", "rt-lstm-4", "rt-lstm-5", "imdb-lstm-2"]
+    "name",
+    ["rt-lstm-2"]
+    + [
+        pytest.param(name, marks=pytest.mark.long)
+        for name in ("rt-lstm-3", "rt-lstm-4", "rt-lstm-5", "imdb-lstm-2")
+    ],
 )
 def test_the_sign_counts_with_every_seed_and_unsigned_sizes_have_no_fixed_order(name, few, forty):
     model, data = classifier(name).model, few if name.startswith("rt") else forty[0]

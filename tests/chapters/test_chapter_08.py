@@ -92,6 +92,7 @@ def test_a_hundred_small_steps_move_no_model_far_not_even_an_unfinished_one() ->
         assert fell[1] > 0.003 > 0.001 > fell[0]  # though one of them has not arrived
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_pushed_with_adam_an_unfinished_positional_model_looks_at_tokens_a_finished_does_not():
     ids = rows()[0]

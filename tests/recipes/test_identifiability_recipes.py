@@ -37,6 +37,7 @@ def test_a_sweep_goes_on_where_it_stopped_and_writes_a_card(tmp_path, monkeypatc
     made = []
 
     def run(parts, size, about, steps=None):
+        assert parts == {"read": "imdb"}
         if len(made) == 5:
             made.append(None)
             raise KeyboardInterrupt
@@ -44,6 +45,7 @@ def test_a_sweep_goes_on_where_it_stopped_and_writes_a_card(tmp_path, monkeypatc
         return 0.5, 1.0
 
     monkeypatch.setattr(recipe, "run", run)
+    monkeypatch.setattr(recipe.training, "read", lambda source, *_: ((), {"read": source}))
     for _ in range(2):
         try:
             main(["key-width", "--folder", str(tmp_path)])

@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,14 @@ class FirstFit(Exception):
     """What a recipe hands to `fit`, in place of a training."""
 
 
+@cache
+def few_pairs():
+    """A tenth of the translators' pairs, in which every word occurs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translation, "DRAWN", translation.DRAWN // 10)
+        return translation.training.__wrapped__()
+
+
 def settings_of(name, monkeypatch):
     """Every setting with which a recipe calls `fit`, those that it leaves at their defaults too."""
 
@@ -55,6 +63,8 @@ def settings_of(name, monkeypatch):
     monkeypatch.setattr(training, "examples", lambda *_: rows)
     for module in (circuits, language):
         monkeypatch.setattr(module, "token_stream", lambda *_: torch.zeros(999, dtype=torch.int64))
+    pairs = few_pairs()
+    monkeypatch.setattr(translation, "training", lambda: pairs)
     monkeypatch.setattr(histogram, "WIDTHS", ())  # the grid is no part of the run on the card
     if name in CLASSIFIERS:  # a decoy or hidden words would need the real texts
         monkeypatch.setitem(CLASSIFIERS, name, replace(CLASSIFIERS[name], task="classify"))

@@ -265,6 +265,7 @@ def test_merges_of_some_reviews_equal_those_of_tokenizers(part: slice):
     assert BPE.train(texts, 2_000, progress=False).merges == theirs
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.claim(13)
 def test_merges_and_ids_of_all_reviews_equal_those_of_tokenizers():
@@ -487,7 +488,10 @@ def test_the_memory_is_bounded():
     assert memory.cache_info().maxsize == 2**17
 
 
-@pytest.mark.parametrize("unit", ["a", "ab", "the", "!", " ", "\n", "你"])
+@pytest.mark.parametrize(
+    "unit",
+    ["a", "!", " ", "\n", *(pytest.param(u, marks=pytest.mark.long) for u in ("ab", "the", "你"))],
+)
 def test_long_pre_tokens_do_not_hang(unit: str):
     string = unit * (50_000 // len(unit))
     assert gpt2().encode(string[:3_000]) == tiktoken_gpt2().encode_ordinary(string[:3_000])
