@@ -200,7 +200,10 @@ def text(done: Run) -> str:
     return "".join(o.get("text", "") for cell in done.notebook.cells for o in cell.outputs)
 
 
-@pytest.fixture(scope="module", params=["a warm interpreter's copies", "new interpreters"])
+WAYS = ["a warm interpreter's copies", pytest.param("new interpreters", marks=pytest.mark.long)]
+
+
+@pytest.fixture(scope="module", params=WAYS)
 def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[Run]"]]:
     """Every case under way, two at a time; a test waits for its own."""
     course = [
