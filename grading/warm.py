@@ -179,21 +179,22 @@ def empty_fence(
     Raises:
         SandboxError: bubblewrap made none.
     """
-    info, theirs = os.pipe()
-    users = os.open(server.spaces / "user", os.O_RDONLY)
-    try:
-        with paper(ONLY_CHECK) as check:
-            same = [] if root() else ["--userns", str(users)]
-            argv = [*fence(limits, check.fileno(), *same, "--info-fd", str(theirs)), *STILL]
-            process = subprocess.Popen(
-                group.entered(argv) if group else argv,
-                env=environment(HOME),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                pass_fds=(check.fileno(), theirs, users),
-            )
+    with ExitStack() as stack:
+        info, theirs, check = (*pipe(), paper(ONLY_CHECK))
+        users = stack.enter_context(open(server.spaces / "user", "rb", buffering=0))
+        for one in (info, theirs, check):
+            stack.enter_context(one)
+        same = [] if root() else ["--userns", str(users.fileno())]
+        argv = fence(limits, check.fileno(), *same, "--info-fd", str(theirs.fileno()))
+        process = subprocess.Popen(
+            group.entered([*argv, *STILL]) if group else [*argv, *STILL],
+            env=environment(HOME),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=tuple(one.fileno() for one in (check, theirs, users)),
+        )
         assert process.stdout is not None
         assert process.stderr is not None
         with process.stdout as ready, process.stderr as complaint:
@@ -202,10 +203,7 @@ def empty_fence(
                 told = complaint.read().decode(errors="replace").strip()
                 process.wait()
                 raise SandboxError(f"the sandbox did not start: {told}")
-        return process, Path("/proc", str(json.loads(os.read(info, 1 << 12))["child-pid"]), "ns")
-    finally:
-        for one in (info, theirs, users):
-            os.close(one)
+        return process, Path("/proc", str(json.loads(info.read(1 << 12))["child-pid"]), "ns")
 
 
 def said(ready: IO[bytes]) -> bool:
