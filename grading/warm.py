@@ -147,11 +147,10 @@ def start(job: str, limits: Limits) -> Start:
     def started(group: Group | None) -> Started:
         server = serving()
         with ExitStack() as always, ExitStack() as failed:
-            (told, tells), (complaint, complains), (waits, go) = pipe(), pipe(), pipe()
-            for one in (tells, complains, waits, go, held := paper(job)):
-                always.enter_context(one)
-            for one in (told, complaint):
-                failed.enter_context(one)
+            told, tells = pipe(failed, always)
+            complaint, complains = pipe(failed, always)
+            waits, go = pipe(always, always)
+            held = always.enter_context(paper(job))
             process, spaces = empty_fence(server, limits, group)
             failed.callback(end, Started(process, told, complaint, ()))
             files = [one.fileno() for one in (waits, held, tells, complains)]
@@ -165,10 +164,11 @@ def start(job: str, limits: Limits) -> Start:
     return started
 
 
-def pipe() -> tuple[IO[bytes], IO[bytes]]:
-    """The two ends of a pipe: where it is read, and where it is written."""
+def pipe(reader: ExitStack, writer: ExitStack) -> tuple[IO[bytes], IO[bytes]]:
+    """The two ends of a pipe, each open until a stack ends."""
     read, write = os.pipe()
-    return open(read, "rb", buffering=0), open(write, "wb", buffering=0)
+    one = reader.enter_context(os.fdopen(read, "rb", buffering=0))
+    return one, writer.enter_context(os.fdopen(write, "wb", buffering=0))
 
 
 def empty_fence(
@@ -180,10 +180,9 @@ def empty_fence(
         SandboxError: bubblewrap made none.
     """
     with ExitStack() as stack:
-        info, theirs, check = (*pipe(), paper(ONLY_CHECK))
+        info, theirs = pipe(stack, stack)
+        check = stack.enter_context(paper(ONLY_CHECK))
         users = stack.enter_context(open(server.spaces / "user", "rb", buffering=0))
-        for one in (info, theirs, check):
-            stack.enter_context(one)
         same = [] if root() else ["--userns", str(users.fileno())]
         argv = fence(limits, check.fileno(), *same, "--info-fd", str(theirs.fileno()))
         process = subprocess.Popen(
