@@ -3,9 +3,10 @@
     python -B -c <this file> CHANNEL
 
 CHANNEL is the file descriptor of a socket to `grading.warm`, whose first message holds the texts of
-`grading.inside` and `grading.away`. Each later one asks for a copy, and brings seven kinds of file
-descriptors: where the copy waits until it may begin, its standard input, output and error, and the
-namespaces that it enters. It is answered with the copy's number, or with what went wrong.
+`grading.inside` and `grading.away`. Each later one asks for a copy, and brings file descriptors:
+where the copy's number is told, or what went wrong; where the copy waits until it may begin; its
+standard input, output and error; and the namespaces that it enters. If a copy dies early, the first
+of these is closed, and nobody waits in vain or takes the answer of another.
 
 A copy enters the namespaces, and its child, which alone is in the new room of processes, closes
 what it has inherited, becomes the client of `grading.inside`, and gives back all rights before it
@@ -31,29 +32,30 @@ from typing import Any, NoReturn
 
 STANDARD = 3  # input, output and error
 NEEDED = ("attnlib.check", "ipykernel.kernelapp", "jupyter_client.blocking.client", "numpy")
-PR_CAP_AMBIENT, CLEAR_ALL, CAPABILITIES = 47, 4, 0x20080522
+PR_SET_PDEATHSIG, PR_CAP_AMBIENT, CLEAR_ALL, CAPABILITIES = 1, 47, 4, 0x20080522
 
 
 def module(name: str, source: str) -> Any:
-    """A module made of its text."""
-    made = types.ModuleType(name)
+    """A module made of its text, listed as others are: what is forgotten, it forgets too."""
+    sys.modules[f"<{name}>"] = made = types.ModuleType(name)
     exec(compile(source, f"<{name}>", "exec"), vars(made))
     return made
 
 
-def checked(result: int) -> None:
-    """Raise what a function of the C library has complained about.
+def call(name: str, *arguments: Any) -> None:
+    """Call a function of the C library, and leave no way to it in a frame that stays.
 
     Raises:
         OSError: its result is not 0.
     """
-    if result:
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def serve(channel: socket.socket) -> None:
     """Make copies until nobody is there who could ask."""
     gc.disable()  # the imports make half a million objects, none of which ever goes
+    call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # with bubblewrap, and so when told
     inside, away = (module(*one) for one in json.loads(channel.recv(1 << 20)).items())
     for name in NEEDED:
         importlib.import_module(name)
@@ -64,7 +66,7 @@ def serve(channel: socket.socket) -> None:
         if not request:
             return
         if os.fork() == 0:
-            leave(partial(copy, channel, held, inside, away))
+            leave(partial(copy, held, inside, away))
         for one in held:
             os.close(one)
         with contextlib.suppress(ChildProcessError):
@@ -72,22 +74,22 @@ def serve(channel: socket.socket) -> None:
                 continue
 
 
-def copy(channel: socket.socket, held: list[int], inside: Any, away: Any) -> None:
+def copy(held: list[int], inside: Any, away: Any) -> None:
     """Enter the namespaces, and go on in a child, which is to be waited for."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    begin, *standard = held[: 1 + STANDARD]
+    answer, begin, *standard = held[: 2 + STANDARD]
     try:
-        for space in held[1 + STANDARD :]:
-            checked(libc.setns(space, 0))
+        for space in held[2 + STANDARD :]:
+            call("setns", space, 0)
+        child = os.fork()
     except OSError as error:
-        channel.send(f"a fence cannot be entered ({error})".encode())
+        os.write(answer, f"a fence cannot be entered ({error})".encode())
         return
-    child = os.fork()
     if child:
-        channel.send(str(child).encode())
+        os.write(answer, str(child).encode())
         os.closerange(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         os.waitpid(child, 0)
         return
+    os.close(answer)
     if not os.read(begin, 1):
         return  # who asked is no more
     for number, one in enumerate(standard):
@@ -113,10 +115,8 @@ def leave(last: Callable[[], None]) -> NoReturn:
 
 def give_back() -> None:
     """Keep no right over any namespace, and no way to one."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    checked(libc.prctl(PR_CAP_AMBIENT, CLEAR_ALL, 0, 0, 0))
-    head, none = (ctypes.c_uint32 * 2)(CAPABILITIES, 0), (ctypes.c_uint32 * 6)()
-    checked(libc.capset(head, none))
+    call("prctl", PR_CAP_AMBIENT, CLEAR_ALL, 0, 0, 0)
+    call("capset", (ctypes.c_uint32 * 2)(CAPABILITIES, 0), (ctypes.c_uint32 * 6)())
 
 
 class Kernel:

@@ -51,8 +51,6 @@ def confine(job: dict[str, Any]) -> None:
     The kernel is a child of this process: it inherits all of it but the hiding, and it can
     neither raise a limit nor become root again.
     """
-    for name, value in job["rlimits"].items():
-        resource.setrlimit(getattr(resource, name), (value, value))
     libc = ctypes.CDLL(None, use_errno=True)
     if job["uid"] is not None:
         uid = job["uid"]
@@ -67,6 +65,10 @@ def confine(job: dict[str, Any]) -> None:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/gid_map").write_text(f"{STUDENT} {gid} 1")
         Path("/proc/self/uid_map").write_text(f"{STUDENT} {uid} 1")
+    # Now, for a user namespace hands on the limits with which it was made: who makes it would be
+    # held, with all that runs as the same user, to the threads of one submission.
+    for name, value in job["rlimits"].items():
+        resource.setrlimit(getattr(resource, name), (value, value))
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 

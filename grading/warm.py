@@ -26,6 +26,7 @@ gets an interpreter of its own, and `cold` says why.
 import atexit
 import json
 import os
+import selectors
 import shutil
 import socket
 import subprocess
@@ -33,9 +34,9 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 from grading.cgroup import Group
 from grading.fence import HOME, ONLY_CHECK, environment, fence, porch, root
@@ -44,6 +45,8 @@ from grading.watch import Limits, SandboxError, Start, Started, end, paper
 HERE = Path(__file__).resolve().parent
 SPACES = ("mnt", "ipc", "net", "uts", "cgroup", "pid")
 STILL = ("/bin/sh", "-c", "echo && exec sleep 86400")  # all that an empty fence does
+GRACE = 5.0  # seconds that it gets to end by itself
+PATIENCE = 300.0  # seconds until what does not answer is given up, as `Limits.boot_seconds`
 LOCK = threading.RLock()
 SERVERS: dict[int, "Server"] = {}  # by process: a child of ours would speak in our stead
 
@@ -58,6 +61,7 @@ class Server:
     def __init__(self) -> None:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         source = (HERE / "forkserver.py").read_text(encoding="utf-8")
+        self.channel.settimeout(PATIENCE)
         with theirs, paper(ONLY_CHECK) as check, paper("") as complaint:
             python = [sys.executable, "-B", "-c", source, str(theirs.fileno())]
             self.process = subprocess.Popen(
@@ -71,9 +75,10 @@ class Server:
             )
             theirs.close()
             texts = {name: (HERE / f"{name}.py").read_text() for name in ("inside", "away")}
-            with suppress(BrokenPipeError):
+            pid = ""
+            with suppress(BrokenPipeError, TimeoutError):
                 self.channel.send(json.dumps(texts).encode())
-            pid = self.channel.recv(64).decode()
+                pid = self.channel.recv(64).decode()
             complaint.seek(0)
             told = complaint.read().strip().rpartition("\n")[2]
         atexit.register(self.close)
@@ -86,7 +91,11 @@ class Server:
         """End it; its copies go on."""
         atexit.unregister(self.close)
         self.channel.close()
-        self.process.wait()
+        try:
+            self.process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # and with bubblewrap the interpreter
+            self.process.wait()
 
     def copy(self, spaces: Path, files: Sequence[int]) -> int:
         """The number of a copy that has entered a fence and waits.
@@ -99,16 +108,24 @@ class Server:
             SandboxError: it could not enter, or nobody answers.
         """
         with ExitStack() as stack:
-            held = list(files)
+            ours, theirs = map(stack.enter_context, socket.socketpair())
+            ours.settimeout(PATIENCE)
+            held = [theirs.fileno(), *files]
             for name in SPACES:
                 if os.readlink(spaces / name) != os.readlink(self.spaces / name):
                     held.append(os.open(spaces / name, os.O_RDONLY))
                     stack.callback(os.close, held[-1])
-            with LOCK:
+                elif name != "cgroup":  # which bubblewrap leaves out where there is none
+                    raise SandboxError(f"the fence has no {name} namespace of its own")
+            try:
                 socket.send_fds(self.channel, [b"copy"], held)
-                answer = self.channel.recv(1 << 10).decode()
+                theirs.close()
+                answer = ours.recv(1 << 10).decode()
+            except TimeoutError:
+                self.process.kill()
+                raise SandboxError("the warm interpreter does not answer") from None
         if not answer.isdigit():
-            raise SandboxError(answer or "the warm interpreter has ended")
+            raise SandboxError(answer or "the copy, or the warm interpreter, has ended")
         return int(answer)
 
 
@@ -116,7 +133,10 @@ def serving() -> Server:
     """The warm interpreter of this process, a new one where it has ended."""
     with LOCK:
         server = SERVERS.get(os.getpid())
-        if server is None or server.process.poll() is not None:
+        if server and server.process.poll() is not None:
+            server.close()
+            server = None
+        if server is None:
             server = SERVERS[os.getpid()] = Server()
         return server
 
@@ -126,25 +146,29 @@ def start(job: str, limits: Limits) -> Start:
 
     def started(group: Group | None) -> Started:
         server = serving()
-        process, spaces = empty_fence(server, limits, group)
-        told, complaint = os.pipe(), os.pipe()
-        running = Started(process, os.fdopen(told[0], "rb"), os.fdopen(complaint[0], "rb"), ())
-        waits, go = os.pipe()
-        try:
-            with paper(job) as held:
-                pid = server.copy(spaces, (waits, held.fileno(), told[1], complaint[1]))
+        with ExitStack() as always, ExitStack() as failed:
+            told, tells = pipe(failed, always)
+            complaint, complains = pipe(failed, always)
+            waits, go = pipe(always, always)
+            held = always.enter_context(paper(job))
+            process, spaces = empty_fence(server, limits, group)
+            failed.callback(end, Started(process, told, complaint, ()))
+            files = [one.fileno() for one in (waits, held, tells, complains)]
+            pid = server.copy(spaces, files)
             if group:
                 group.take(pid)
-            os.write(go, b".")
-        except BaseException:
-            end(running)
-            raise
-        finally:
-            for one in (told[1], complaint[1], waits, go):
-                os.close(one)
-        return replace(running, roots=(process.pid, pid))
+            go.write(b".")
+            failed.pop_all()
+        return Started(process, told, complaint, (process.pid, pid))
 
     return started
+
+
+def pipe(reader: ExitStack, writer: ExitStack) -> tuple[IO[bytes], IO[bytes]]:
+    """The two ends of a pipe, each open until a stack ends."""
+    read, write = os.pipe()
+    one = reader.enter_context(os.fdopen(read, "rb", buffering=0))
+    return one, writer.enter_context(os.fdopen(write, "wb", buffering=0))
 
 
 def empty_fence(
@@ -155,32 +179,37 @@ def empty_fence(
     Raises:
         SandboxError: bubblewrap made none.
     """
-    info, theirs = os.pipe()
-    users = os.open(server.spaces / "user", os.O_RDONLY)
-    try:
-        with paper(ONLY_CHECK) as check:
-            same = [] if root() else ["--userns", str(users)]
-            argv = [*fence(limits, check.fileno(), *same, "--info-fd", str(theirs)), *STILL]
-            process = subprocess.Popen(
-                group.entered(argv) if group else argv,
-                env=environment(HOME),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                pass_fds=(check.fileno(), theirs, users),
-            )
+    with ExitStack() as stack:
+        info, theirs = pipe(stack, stack)
+        check = stack.enter_context(paper(ONLY_CHECK))
+        users = stack.enter_context(open(server.spaces / "user", "rb", buffering=0))
+        same = [] if root() else ["--userns", str(users.fileno())]
+        argv = fence(limits, check.fileno(), *same, "--info-fd", str(theirs.fileno()))
+        process = subprocess.Popen(
+            group.entered([*argv, *STILL]) if group else [*argv, *STILL],
+            env=environment(HOME),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=tuple(one.fileno() for one in (check, theirs, users)),
+        )
         assert process.stdout is not None
         assert process.stderr is not None
         with process.stdout as ready, process.stderr as complaint:
-            if not ready.read(1):
+            if not said(ready):
+                process.kill()
                 told = complaint.read().decode(errors="replace").strip()
                 process.wait()
                 raise SandboxError(f"the sandbox did not start: {told}")
-        return process, Path("/proc", str(json.loads(os.read(info, 1 << 12))["child-pid"]), "ns")
-    finally:
-        for one in (info, theirs, users):
-            os.close(one)
+        return process, Path("/proc", str(json.loads(info.read(1 << 12))["child-pid"]), "ns")
+
+
+def said(ready: IO[bytes]) -> bool:
+    """Whether something is said in time, before the end."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(ready, selectors.EVENT_READ)
+        return bool(selector.select(PATIENCE) and ready.read(1))
 
 
 def cold() -> str | None:

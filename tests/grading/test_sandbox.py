@@ -436,20 +436,8 @@ def soon(what) -> bool:
     return bool(true)
 
 
-@needs_sandbox
-@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests have run as an ordinary user")
-def test_an_ordinary_user_can_grade_too() -> None:
-    code = (
-        "import json, nbformat, os\n"
-        "from grading.sandbox import Scene, run\nfrom grading.watch import Limits\n"
-        f"cells = {[LOOK_AS_USER, 'print(json.dumps(seen))']!r}\n"
-        "cells = [nbformat.v4.new_code_cell(source) for source in cells]\n"
-        "limits = Limits(processes=10_000, threads=100, memory=64 << 30)\n"
-        "done = run(nbformat.v4.new_notebook(cells=cells), Scene(), limits)\n"
-        "shown = [o.get('text', str(o)) for cell in done.notebook.cells for o in cell.outputs]\n"
-        "from grading import warm\n"
-        "print(os.getuid(), warm.cold(), done.status, *shown)"
-    )
+def as_an_ordinary_user(code: str) -> "subprocess.CompletedProcess[str]":
+    """What a program does that is not root's, which the machine's own interpreter runs."""
     python = [
         part
         for folder in sandbox.bound()
@@ -509,6 +497,24 @@ def test_an_ordinary_user_can_grade_too() -> None:
     )
     if not REQUIRED and "bubblewrap does not work" in done.stderr:
         pytest.skip("an ordinary user may not make namespaces here")
+    return done
+
+
+@needs_sandbox
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests have run as an ordinary user")
+def test_an_ordinary_user_can_grade_too() -> None:
+    code = (
+        "import json, nbformat, os\n"
+        "from grading.sandbox import Scene, run\nfrom grading.watch import Limits\n"
+        f"cells = {[LOOK_AS_USER, 'print(json.dumps(seen))']!r}\n"
+        "cells = [nbformat.v4.new_code_cell(source) for source in cells]\n"
+        "limits = Limits(processes=10_000, threads=100, memory=64 << 30)\n"
+        "done = run(nbformat.v4.new_notebook(cells=cells), Scene(), limits)\n"
+        "shown = [o.get('text', str(o)) for cell in done.notebook.cells for o in cell.outputs]\n"
+        "from grading import warm\n"
+        "print(os.getuid(), warm.cold(), done.status, *shown)"
+    )
+    done = as_an_ordinary_user(code)
     assert done.stdout.startswith("1000 None finished {"), done.stdout + done.stderr
     found = json.loads(done.stdout.removeprefix("1000 None finished "))
     written = found.pop("written")
@@ -522,6 +528,38 @@ def test_an_ordinary_user_can_grade_too() -> None:
         "capabilities": [0],
         "threads": "BlockingIOError",
     }
+
+
+# One takes nearly all threads that it may, the other a few.
+GREEDY = """
+import threading, time
+for _ in range(THREADS):
+    threading.Thread(target=time.sleep, args=(7,), daemon=True).start()
+print(THREADS)
+time.sleep(5)
+"""
+
+
+@pytest.mark.long
+@needs_sandbox
+@pytest.mark.skipif(os.geteuid() != 0, reason="it needs to become an ordinary user")
+def test_a_submission_takes_no_threads_from_another_of_the_same_user() -> None:
+    code = (
+        "import nbformat, time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "from grading.sandbox import Scene, run\n"
+        "def shown(threads):\n"
+        f"    source = {GREEDY!r}.replace('THREADS', str(threads))\n"
+        "    cells = [nbformat.v4.new_code_cell(source)]\n"
+        "    done = run(nbformat.v4.new_notebook(cells=cells), Scene())\n"
+        "    return done.notebook.cells[0].outputs[0].get('text')\n"
+        "shown(1)\n"
+        "with ThreadPoolExecutor(2) as pool:\n"
+        "    first = pool.submit(shown, 230)\n"
+        "    time.sleep(2)\n"
+        "    print(pool.submit(shown, 40).result(), first.result())"
+    )
+    done = as_an_ordinary_user(code)
+    assert done.stdout.split() == ["40", "230"], done.stdout + done.stderr
 
 
 def test_without_bubblewrap_it_refuses_and_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
