@@ -102,6 +102,9 @@ def main(words: list[str] | None = None) -> int:
         )
     except (OSError, MemoryError) as error:
         told = f"The machine has no room or no right: {error}. Nothing is lost; mend it and go on."
+    except KeyboardInterrupt:
+        print("\nStopped. Nothing is lost; the same command goes on from here.", file=sys.stderr)
+        return 130
     print(f"\n{told}", file=sys.stderr)
     return 1
 

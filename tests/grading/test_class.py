@@ -417,3 +417,14 @@ def test_a_notebook_of_too_many_cells_stalls_nobody(tmp_path: Path, how: str) ->
     start = time.process_time()
     assert "cells, at most 2,000 are taken" in (unreadable(path) or "")
     assert time.process_time() - start < 20
+
+
+def test_ctrl_c_ends_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run", stopped)
+    assert command.main(["--home", str(tmp_path), "grade"]) == 130
+    assert "Stopped. Nothing is lost" in capsys.readouterr().err
