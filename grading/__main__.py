@@ -60,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"written: {build.student_copy(places.dist)}")
     elif options.command == "release":
         print(f"written: {build.release(options.name, options.due, places)}")
+        if options.due is not None:
+            print(f"due: {options.due:%A, %Y-%m-%d %H:%M}, {options.due.tzname() or 'local time'}")
     elif options.command == "collect":
         from grading.collect import collect, table
 
