@@ -88,6 +88,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def main(words: list[str] | None = None) -> int:
+    """Run a command, or stop it with Ctrl-C, also while it still imports."""
+    try:
+        return attempt(words)
+    except KeyboardInterrupt:
+        print("\nStopped. Nothing is lost; the same command goes on from here.", file=sys.stderr)
+        return 130
+
+
+def attempt(words: list[str] | None = None) -> int:
     """Run a command; what the instructor has to do is said in a sentence."""
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -104,9 +113,6 @@ def main(words: list[str] | None = None) -> int:
         )
     except (OSError, MemoryError) as error:
         told = f"The machine has no room or no right: {error}. Nothing is lost; mend it and go on."
-    except KeyboardInterrupt:
-        print("\nStopped. Nothing is lost; the same command goes on from here.", file=sys.stderr)
-        return 130
     print(f"\n{told}", file=sys.stderr)
     return 1
 
