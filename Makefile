@@ -21,11 +21,11 @@ help:
 
 INDEX = $(if $(TORCH_INDEX),--torch-index "$(TORCH_INDEX)")
 
-lab test quick book slides pdf setup:
+lab test quick book pdf setup:
 	@$(COURSE) $@ $(INDEX) $(ARGS)
 
-chapters:
-	@$(COURSE) chapters $(INDEX) $(NAMES) $(ARGS)
+chapters slides:
+	@$(COURSE) $@ $(INDEX) $(NAMES) $(ARGS)
 
 bench: # make bench load: these four name benchmarks here, and are no targets of their own
 	@$(COURSE) bench $(INDEX) $(filter circuits grading hub load,$(MAKECMDGOALS)) $(ARGS)
@@ -46,7 +46,7 @@ grade:
 	@$(COURSE) grade $(NAME) $(if $(CLUSTER),--cluster "$(CLUSTER)") $(ARGS)
 
 release:
-	@$(COURSE) release $(NAME) $(if $(DUE),--due $(DUE)) $(ARGS)
+	@$(COURSE) release $(NAME) $(if $(DUE),--due "$(DUE)") $(ARGS)
 
 collect:
 	@$(COURSE) collect $(if $(FROM),"$(FROM)") $(ARGS)

@@ -50,7 +50,8 @@ make mutants ROOM=attnlib/tokenizers
                 put small faults into a part of the library, and print those no test notices
                 (needs pip install mutmut, and takes long)
 make book       write the course to build/book/html as web pages: they need no kernel, no network
-make slides     write every chapter to build/slides as a lecture (reveal.js, opened from the disk)
+make slides     write every chapter to build/slides as a lecture (reveal.js, opened from the disk;
+                NAMES=10_heads takes that one alone)
 make pdf        print chapters, slides and the whole course to build/pdf (needs Chromium)
 make setup      only install
 make clean      remove build/ and caches (to remove the installation, delete .venv)

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Collection
 
 from chapter_rules import chapter_paths
 from chapter_tools import executed, keep_views, kept_views
@@ -14,10 +15,12 @@ from book.printing import pdf
 from book.slides import slides
 
 
-def all_views() -> dict[str, Views | None]:
-    """What is kept of every chapter's views; a chapter of which nothing fits is run once."""
+def all_views(names: Collection[str] = ()) -> dict[str, Views | None]:
+    """What is kept of the views of these chapters, or of all; what is missing is run once."""
     views: dict[str, Views | None] = {}
     for path in chapter_paths():
+        if names and path.stem not in names:
+            continue
         views[path.stem] = kept_views(path)
         if views[path.stem] is None:
             print(f"{path.stem}: its views are not kept yet, so it is run once ...", flush=True)
@@ -31,8 +34,17 @@ def main() -> int:
     """Do what the command line says, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m book", description=__doc__)
     parser.add_argument("command", choices=["book", "slides", "pdf", "moving"])
-    command = parser.parse_args().command
-    views = all_views()
+    there = [path.stem for path in chapter_paths()]
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="chapters such as 01_ngram, for slides alone"
+    )
+    options = parser.parse_args()
+    command, names = options.command, options.names
+    if names and command != "slides":
+        parser.error(f"{command} takes the whole course: name no chapters")
+    if unknown := sorted(set(names) - set(there)):
+        parser.error(f"not in chapters/: {', '.join(unknown)}; there are: {', '.join(there)}")
+    views = all_views(names)
     written = BUILD / command
     if command in ("book", "pdf"):
         book(views)

@@ -60,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"written: {build.student_copy(places.dist)}")
     elif options.command == "release":
         print(f"written: {build.release(options.name, options.due, places)}")
+        if options.due is not None:
+            print(f"due: {options.due:%A, %Y-%m-%d %H:%M}, {options.due.tzname() or 'local time'}")
     elif options.command == "collect":
         from grading.collect import collect, table
 
@@ -86,6 +88,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def main(words: list[str] | None = None) -> int:
+    """Run a command, or stop it with Ctrl-C, also while it still imports."""
+    try:
+        return attempt(words)
+    except KeyboardInterrupt:
+        print("\nStopped. Nothing is lost; the same command goes on from here.", file=sys.stderr)
+        return 130
+
+
+def attempt(words: list[str] | None = None) -> int:
     """Run a command; what the instructor has to do is said in a sentence."""
     from sqlalchemy.exc import SQLAlchemyError
 

@@ -203,6 +203,7 @@ def start_worker() -> None:
     import torch
 
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a worker without a traceback
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 

@@ -261,7 +261,8 @@ def section(one: Told) -> str:
         f"<tr><td>{count}</td><td>{html.escape(kind)}</td></tr>"
         for kind, count in one.mistakes.most_common()
     )
-    waits = f"; {one.waiting} wait for a person or did not run" if one.waiting else ""
+    wait = "waits" if one.waiting == 1 else "wait"
+    waits = f"; {one.waiting} {wait} for a person or did not run" if one.waiting else ""
     head = f"<h2>{html.escape(one.name)}</h2><p>{one.passed} of {one.judged} passed{waits}.</p>"
     table = f"<table><tr><th>students</th><th>mistake</th></tr>{rows}</table>" if rows else ""
     return (

@@ -150,8 +150,11 @@ def feedback(wanted: Sequence[str], places: Places) -> Iterator[str]:
     Yields:
         a line for each exercise, and one for each page that could not be written.
     """
+    from grading.preprocess import MANUAL
+
+    waiting = {(mark.exercise, mark.student) for mark in marks(places) if mark.status == MANUAL}
     for name in [known(one) for one in wanted] or exercises(places):
-        written = 0
+        written, left = 0, sum(name == exercise for exercise, _ in waiting)
         for student in students(places):
             if (places.autograded / student / name).is_dir():
                 trouble = page(name, student, places)
@@ -159,7 +162,8 @@ def feedback(wanted: Sequence[str], places: Places) -> Iterator[str]:
                 if trouble:
                     yield f"{name}, {student}: no page: {trouble}"
         keep_secrets(name, students(places), places)
-        yield f"{name}: {written} pages in {places.feedback}"
+        told = f"; {left} of them with 0 points for a task that waits for you" if left else ""
+        yield f"{name}: {written} pages in {places.feedback}{told}"
 
 
 def page(name: str, student: str, places: Places) -> str:

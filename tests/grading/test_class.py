@@ -417,3 +417,41 @@ def test_a_notebook_of_too_many_cells_stalls_nobody(tmp_path: Path, how: str) ->
     start = time.process_time()
     assert "cells, at most 2,000 are taken" in (unreadable(path) or "")
     assert time.process_time() - start < 20
+
+
+def test_ctrl_c_ends_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run", stopped)
+    assert command.main(["--home", str(tmp_path), "grade"]) == 130
+    assert "Stopped. Nothing is lost" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_ctrl_c_ends_the_workers_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(
+        "import signal\nimport time\nfrom grading.autograde import pool\n"
+        "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "    with pool(1) as worker:\n"
+        "        print(worker.submit(abs, -1).result(), flush=True)\n        time.sleep(60)\n"
+    )
+    folders = [str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "run.py")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "1\n"
+        time.sleep(0.5)  # the worker waits for its next call again
+        os.killpg(run.pid, signal.SIGINT)
+        said = run.communicate(timeout=60)[1]
+    assert "KeyboardInterrupt" in said  # of the run itself, whose command would say so
+    assert "ForkServerProcess" not in said

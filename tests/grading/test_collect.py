@@ -708,11 +708,14 @@ def test_points_that_a_person_gave_win_and_feedback_is_written(
 
     words = ["--home", str(places.home), "--dist", str(places.dist)]
     assert main([*words, "release", NAME]) == 0
-    files = {"bob_04_self_attention.ipynb": work("hello"), "cy_04_self_attention.ipynb": b"<b>"}
+    bobs = work("hello").replace(b"YOUR ANSWER HERE", b"a text that waits")
+    files = {"bob_04_self_attention.ipynb": bobs, "cy_04_self_attention.ipynb": b"<b>"}
     collect(put(tmp_path / "in", files), places)
     for student in ("bob", "cy"):
         grade_one(NAME, student, How(places, unsafe=True))
     task = next(name for name in points(NAME) if name.startswith("explain_"))
+    assert main([*words, "feedback", NAME]) == 0
+    assert "; 1 of them with 0 points for a task that waits for you" in capsys.readouterr().out
     with Gradebook(places.gradebook, "attention") as gradebook:
         grade = gradebook.find_grade(task, NAME, NAME, "bob")
         grade.manual_score, grade.needs_manual_grade = 1.5, False
@@ -723,7 +726,7 @@ def test_points_that_a_person_gave_win_and_feedback_is_written(
     others = [m for m in marks(places) if m.student == "bob" and m.task != task]
     assert {m.points for m in others} == {0.0}
     assert main([*words, "feedback", NAME]) == 0
-    assert f"{NAME}: 2 pages in" in capsys.readouterr().out
+    assert f"{NAME}: 2 pages in {places.feedback}\n" in capsys.readouterr().out
     page = (places.feedback / "bob" / NAME / f"{NAME}.html").read_text(encoding="utf-8")
     assert "hello" in page
     assert "not written yet" in page

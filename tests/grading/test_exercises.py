@@ -388,6 +388,7 @@ def test_a_release_is_noted_in_the_gradebook_with_its_due_date(
     before = (EXERCISE / name / f"{name}.ipynb").read_bytes()
     words = ["--home", str(tmp_path / "class"), "--dist", str(tmp_path), "release", name]
     assert main([*words, "--due", "2026-12-01T12:00"]) == 0
+    assert "due: Tuesday, 2026-12-01 12:00, local time" in capsys.readouterr().out
     assert main(words) == 0, "released a second time, the due date stays"
     assert (EXERCISE / name / f"{name}.ipynb").read_bytes() == before
     packed = zipfile.ZipFile(tmp_path / f"{name}.zip")
@@ -401,7 +402,9 @@ def test_a_release_is_noted_in_the_gradebook_with_its_due_date(
     assert points == {
         meta(c)["grade_id"]: meta(c)["points"] for c in solution_cells(name) if meta(c).get("grade")
     }
-    assert "written: " in capsys.readouterr().out
+    again = capsys.readouterr().out
+    assert "written: " in again
+    assert "due: " not in again
 
 
 def test_an_unknown_exercise_is_told_the_known_ones(

@@ -253,12 +253,14 @@ def test_make_lists_its_targets_when_asked_for_nothing() -> None:
         (["chapters", "NAMES=01_ngram 02_rnn"], "execute 01_ngram 02_rnn"),
         (["bench", "load"], "run.py load"),
         (["mutants", "ROOM=attnlib/tokenizers"], "mutants.py attnlib/tokenizers"),
-        (["slides"], "-m book slides"),
+        (["slides", "NAMES=01_ngram"], "-m book slides 01_ngram"),
+        (["release", "NAME=01_ngram", "DUE=2026-12-01 12:00"], "01_ngram --due 2026-12-01 12:00"),
         (["lab", "TORCH_INDEX=file:///wheels in a folder"], "-m jupyterlab"),
     ],
 )
 def test_make_hands_its_words_on(tmp_path: Path, words: list[str], asked: str) -> None:
     clone = fake_clone(tmp_path)
+    (clone / "grading").mkdir()  # an instructor's copy
     command = ["make", f"PYTHON={sys.executable}", *words]
     done = subprocess.run(command, cwd=clone, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
