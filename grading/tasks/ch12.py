@@ -517,9 +517,9 @@ def _single(generator: Generator, T: int, S: int) -> Tensor:
 
 
 def _tiny() -> Tensor:
-    """Two maps of width 1, with the least weights of 1e-20 and 1e-14."""
+    """Three maps of width 1, with the least weights of 1e-20, 1e-14 and 1e-8."""
     q, k = _double([[1, -1, 0.5]]), _double([[0, 1, 3]])
-    return torch.stack([scale * q.mT * k for scale in (15.35, 10.75)]).softmax(-1)
+    return torch.stack([scale * q.mT * k for scale in (15.35, 10.75, 6.1)]).softmax(-1)
 
 
 def _with_zeros(generator: Generator, T: int, S: int) -> Tensor:
@@ -553,6 +553,7 @@ def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
     return torch.stack([_map(generator, T, S, *one) for one in made])
 
 
+ADDED = {"a small number": 1e-9, "a number as small as 1e-12": 1e-12}
 BY_HAND = [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
 EVEN, ZERO = [0.25] * 4, [0.5, 0.0, 0.25, 0.25]
 # scores (−1, 0, 0, 1) times ln 4, and the same with the other sign: width 1, but two in the weights
@@ -610,17 +611,16 @@ WIDTH = Task(
         "small weights are cut off before the logarithm: 1e-20 has one, too, so replace nothing "
         "but 0.": _ranked(lambda A: _centred(_log(A, 1e-12), -1)),
         **{
-            f"a small number, such as {more}, is added to every weight before the logarithm: that "
-            "changes all maps, and 1e-20 has a logarithm; replace nothing but 0.": _ranked(
-                partial(_more, more=more)
-            )
-            for more in (1e-8, 1e-9, 1e-10, 1e-12)
+            f"{number} is added to every weight before the logarithm: that changes all of them, "
+            "and 1e-20 has a logarithm; replace nothing but 0.": _ranked(partial(_more, more=more))
+            for number, more in ADDED.items()
         },
         **{
-            f"a small number, such as {more}, is added to every weight before the logarithm, and a "
-            "weight of 0 is then taken for a small one: no finite score gives 0, so −1 is asked "
-            "for.": _ranked(partial(_more, more=more), possible=_any)
-            for more in (1e-8, 1e-9, 1e-10, 1e-12)
+            f"{number} is added to every weight before the logarithm, and a weight of 0 is then "
+            "taken for a small one: no finite score gives 0, so −1 is asked for.": (
+                _ranked(partial(_more, more=more), possible=_any)
+            )
+            for number, more in ADDED.items()
         },
         "a weight that is only small counts as 0 in yours: a finite score makes 1e-20, too, and "
         "−1 is for a weight of exactly 0.": _ranked(

@@ -324,10 +324,14 @@ def rank_and_nullity(ids, d_v, d, positions):
         ),
         (changed(WIDTH, "1e-300", "1e-12"), "small weights are cut off before"),
         (changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-9)"), "before the logarithm: that changes"),
-        (changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-12)"), "such as 1e-12, is added"),
+        (changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-12)"), "as small as 1e-12 is added"),
         (
             changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-9)", POSSIBLE, "rank >= 0"),
             "before the logarithm, and a weight of 0",
+        ),
+        (
+            changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-12)", POSSIBLE, "rank >= 0"),
+            "as small as 1e-12 is added to every weight before the logarithm, and",
         ),
         (changed(WIDTH, "A > 0", "A > 1e-6"), "a weight that is only small counts as 0"),
         (changed(WIDTH, "log.mean(-1,", "log.mean((-2, -1),"), "the mean of the whole map"),
