@@ -4,6 +4,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 
 import torch
@@ -653,6 +654,30 @@ def _softmax_then_log(logits: Tensor, labels: Tensor, ends: list[int], more: flo
     return bits
 
 
+def _along_labels(log: Callable[[Tensor, int, int], Tensor]) -> Callable[..., float]:
+    """A softmax along another axis than that of the classes."""
+
+    def length(logits: Tensor, labels: Tensor, ends: list[int]) -> float:
+        bits = ends[0] * math.log2(logits.shape[-1])
+        for probe, (begin, end) in zip(logits, pairwise(ends), strict=True):
+            log_p = log(probe.double(), begin, end)
+            bits -= log_p.gather(-1, labels[begin:end, None]).sum().item() / math.log(2)
+        return bits
+
+    return length
+
+
+def _later(unit: float) -> Callable[[Tensor, Tensor, list[int]], float]:
+    """The first block in bits, the others in another unit."""
+
+    def length(logits: Tensor, labels: Tensor, ends: list[int]) -> float:
+        uniform = ends[0] * math.log(logits.shape[-1])
+        nats = _priced(_own, 1.0)(logits, labels, ends)
+        return uniform / math.log(2) + (nats - uniform) / unit
+
+    return length
+
+
 def _stretches(
     places: Callable[[list[int]], Sequence[tuple[int, int]]],
 ) -> Callable[[Tensor, Tensor, list[int]], float]:
@@ -713,10 +738,7 @@ CODE = Task(
     hidden=_length_hidden,
     mistakes={
         "this is the length in nats: a bit is ln 2 of them.": _priced(_own, 1.0),
-        "your first block is in bits and the others are in nats.": lambda logits, labels, ends: (
-            _priced(_own, 1.0)(logits, labels, ends)
-            - ends[0] * (math.log(logits.shape[-1]) - math.log2(logits.shape[-1]))
-        ),
+        "your first block is in bits and the others are in nats.": _later(1.0),
         "your first block is in nats and the others are in bits.": _first_block(
             lambda logits, labels, ends: ends[0] * math.log(logits.shape[-1])
         ),
@@ -781,10 +803,24 @@ CODE = Task(
         ),
         "the logarithm comes after the softmax: for an extreme logit that has become 0 already, "
         "and the length is infinite. log_softmax does both at once.": _softmax_then_log,
-        "a small number is added to the probabilities before the logarithm: for an extreme logit "
-        "the price is then too low. log_softmax needs no such number.": (
-            lambda logits, labels, ends: _softmax_then_log(logits, labels, ends, 1e-9)
+        **{
+            f"{more} is added to the probabilities before the logarithm: for an extreme logit the "
+            "price is then too low. log_softmax needs no such number.": partial(
+                _softmax_then_log, more=more
+            )
+            for more in (1e-8, 1e-9, 1e-10, 1e-12)
+        },
+        "you multiply the length by ln 2: a bit is ln 2 nats, so divide the nats by it.": (
+            _priced(_own, 1 / math.log(2))
         ),
+        "the first block is right, and the others are multiplied by ln 2: a bit is ln 2 nats, so "
+        "divide the nats by it.": _later(1 / math.log(2)),
+        "your softmax runs along the labels of a block: it runs along the classes, the last "
+        "axis.": _along_labels(lambda probe, begin, end: probe[begin:end].log_softmax(0)),
+        "your softmax runs along all labels of the text: it runs along the classes, the last "
+        "axis.": _along_labels(lambda probe, begin, end: probe.log_softmax(0)[begin:end]),
+        "each probe prices all labels from its block to the end: it has only the block that comes "
+        "after its training.": _stretches(lambda ends: [(end, ends[-1]) for end in ends[:-1]]),
         "you take the mean of each block: the sum is asked for.": _averaged,
         "you take the mean of each later block: the sum is asked for.": (
             lambda logits, labels, ends: _averaged(logits, labels, ends, ends[0])
@@ -888,6 +924,22 @@ def _states(
     return x.to(dtype), (lengths * mixed).to(dtype), middle.to(dtype)
 
 
+def _parallel(
+    generator: Generator, shape: tuple[int, ...], k: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `_states`, but the last two directions are nearly parallel, their angle is .01."""
+    x, V, middle = _states(generator, shape, k, torch.float64)
+    Q = torch.linalg.qr(V.mT).Q
+    V[-1] = 1.2 * (V[-2] + 0.01 * V[-2].norm() * Q[:, -1])
+    return x, V, middle
+
+
+def _rough(x: Tensor, V: Tensor, middle: Tensor) -> Tensor:
+    """With a line that leaves out directions: the small singular values of V count as 0."""
+    found: Tensor = x - (x - middle) @ torch.linalg.pinv(V, rtol=0.1) @ V
+    return found
+
+
 def _without_hidden(
     rng: random.Random, generator: Generator
 ) -> Sequence[tuple[Tensor, Tensor, Tensor]]:
@@ -897,6 +949,7 @@ def _without_hidden(
     cases += [_states(generator, (4, 4), 4), _states(generator, (5, 5), 3)]  # axes alike
     cases.append(_states(generator, (3, 2, 6), 3, torch.float64))
     cases.append(_states(generator, (1, 12), rng.randint(4, 5)))
+    cases += [_parallel(generator, (3, 6), 2), _parallel(generator, (2, 2, 7), rng.randint(3, 4))]
     return cases
 
 
@@ -916,6 +969,7 @@ WITHOUT = Task(
         ),
         _states(Generator().manual_seed(1), (2, 3, 5), 3),
         _states(Generator().manual_seed(2), (4,), 2, torch.float64),
+        _parallel(Generator().manual_seed(3), (3, 5), 2),
     ),
     hidden=_without_hidden,
     mistakes={
@@ -945,6 +999,12 @@ WITHOUT = Task(
         "with others is removed twice.": _partly_straight(-1, _at_once),
         "only the first direction is gone.": lambda x, V, middle: _without(x, V[:1], middle),
         "only the last direction is gone.": lambda x, V, middle: _without(x, V[-1:], middle),
+        "two directions that are nearly parallel count as one in yours, as with a large `rtol`: "
+        "they are two, and both have to go.": _rough,
+        "the sign is wrong: what changes is the part of x − middle along the directions, and it is "
+        "subtracted from x, not added.": lambda x, V, middle: (
+            x.double() + _part(x - middle, V)
+        ).to(x.dtype),
         "this is what is removed: what stays is asked for.": (
             lambda x, V, middle: _part(x - middle, V).to(x.dtype)
         ),

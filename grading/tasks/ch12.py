@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -55,10 +56,45 @@ def _null_space(T: Tensor) -> Tensor:
     return basis
 
 
+def _turned(shape: tuple[int, ...], X: Tensor, rank: int) -> str:
+    """What is wrong with a shape that is not one column of a number for each token."""
+    n, columns = X.shape
+    due = (
+        f"the answer has the shape {shape}, expected {(n, n - rank)}: a direction is a column of U"
+    )
+    if shape == (n - rank, n):
+        return f"{due}, and yours is a row: the transpose is one too many"
+    if shape == (columns, columns - rank):
+        return f"{due}, and yours are rows of Vh, which belong to the transpose of [T, 1]"
+    return f"{due}, with a number for each token"
+
+
+def _not_null(answer: Tensor, X: Tensor, rank: int) -> str:
+    """What other directions of the svd these are, if any."""
+    N = _null_space(X[:, :-1])
+    square = answer.mT @ answer
+    straight = torch.allclose(square, torch.eye(len(square)).double(), atol=1e-6)
+    if not (answer.numel() and straight):
+        return ""
+    if answer.shape[1] in (rank, len(X) - rank) and not ((N.mT @ answer).abs() > 1e-4).any():
+        return (
+            "these lie in the space of the columns of [T, 1], which is what the output keeps: the "
+            "null space is at right angles to it, spanned by the other columns of U"
+        )
+    rows = torch.linalg.svd(X).U[rank:].mT
+    if answer.shape == rows.shape and torch.allclose(
+        answer[:rank].abs(), rows[:rank].abs(), atol=1e-6
+    ):
+        return "these are rows of U, from the rank on: a direction is a column, U[:, …]"
+    return ""
+
+
 def _miscounted(answer: Tensor, T: Tensor, nullity: int) -> str:
     """What is wrong with a basis that has too many or too few columns."""
     counts = f"there are {nullity} directions, and yours are {answer.shape[1]}"
     line = "singular values up to 1e-5 times the largest count as 0"
+    if answer.shape[1] == max(0, len(T) - T.shape[1] - 1) < nullity:
+        return f"{counts}, as if the sizes of [T, 1] gave its rank: it is counted, {line}"
     if answer.shape[1] < nullity:
         return f"{counts}: U must be square, and {line}"
     if answer.shape[1] == len(T) and torch.allclose(answer @ answer, answer, atol=1e-6):
@@ -76,14 +112,13 @@ def _refuse_basis(args: tuple[Any, ...], answer: Any) -> str | None:
     if not isinstance(answer, Tensor):
         return f"return a tensor, not {type(answer).__name__}"
     if answer.ndim != 2 or len(answer) != n:
-        return (
-            f"the answer has the shape {tuple(answer.shape)}, expected {(n, nullity)}: a direction "
-            "is a column of U, with a number for each token"
-        )
+        return _turned(tuple(answer.shape), X, n - nullity)
     if answer.dtype != torch.float64:
         return f"the answer has the dtype {str(answer.dtype)[6:]}, expected float64"
     if not torch.isfinite(answer).all():
         return "an entry is not a finite number"
+    if (nullity or answer.shape[1] == n) and (named := _not_null(answer, X, n - nullity)):
+        return named
     if answer.shape[1] != nullity:
         return _miscounted(answer, T, nullity)
     if ((answer.mT @ T).abs() > 1e-4 * torch.linalg.svdvals(X)[0]).any():
@@ -134,7 +169,7 @@ NULL_SPACE = Task(
     visible=(
         (FOUR,),
         (_double([[1, 2, 3], [2, 0, 1]]),),
-        (_double([[1, 2], [3, 1], [1, 2], [0, 1], [3, 1]]),),
+        (_double([[1, 2, 1], [3, 1, 3], [1, 2, 1], [0, 1, 0], [3, 1, 3]]),),
         (10_000 * THIRDS,),
         (_double([[1, 2], [1, 3], [1, 5], [1, 0]]),),
     ),
@@ -174,6 +209,12 @@ def _refuse_row(args: tuple[Any, ...], answer: Any) -> str | None:
         return f"a weight is not a finite number{hidden}"
     if (answer[a == 0].abs() > 1e-9).any():
         return f"a word whose weight was 0 has another now, it may be hidden by a mask{hidden}"
+    falling = (a > 0) & (answer < a)
+    if answer.min() < -1e-6 and answer[torch.where(falling, a, torch.inf).argmin()].abs() < 1e-9:
+        return (
+            f"a weight is below 0: {answer.min():.3g}; the smallest weight need not be the first "
+            f"to reach 0, that is the one with the smallest a / −n{hidden}"
+        )
     if answer.min() < -1e-6:
         return f"a weight is below 0: {answer.min():.3g}{hidden}"
     if abs(answer.sum() - 1) > 1e-6:
@@ -224,6 +265,8 @@ OTHER_ROW = Task(
     reference=_other_row,
     visible=(
         (_double([[0.4, 0.3, 0.2, 0.1]])[0], FOUR),
+        # the directions are ±(3, 1, −3, −1): the smallest weight is not the first to reach 0
+        (_double([[0.2, 0.15, 0.4, 0.25]])[0], _double([[1, 0], [0, 2], [1, 1], [0, -1]])),
         (_double([[0.5, 0.25, 0.125, 0.125]])[0], _double([[1, 2], [3, 1], [1, 2], [0, 1]])),
         (
             _double([[0.3, 0, 0.2, 0.1, 0.4, 0]])[0],
@@ -292,6 +335,12 @@ def _runs(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
     return _less(min(rows, min(d_v, d) + 1), len(ids))
 
 
+def _largest(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
+    """The largest number stands for the number of different words."""
+    rows = len(ids) if positions else max(ids) + 1
+    return _less(min(rows, min(d_v, d) + 1), len(ids))
+
+
 REPEATED = [5, 1, 5, 2, 3, 1, 4, 6, 5]
 COUNT = Task(
     name="rank_and_nullity",
@@ -339,6 +388,8 @@ COUNT = Task(
         ),
         "you count a word once where it stands twice in a row: wherever it stands again, its row "
         "is the same without positions.": _runs,
+        "you take the largest number in `ids` for the number of different words: numbers may be "
+        "missing below it, so count those that occur.": _largest,
         "equal words have different rows as soon as the model has positions.": (
             lambda ids, d_v, d, positions: _less(min(len(set(ids)), min(d_v, d) + 1), len(ids))
         ),
@@ -421,6 +472,14 @@ def _centred_log(A: Tensor) -> Tensor:
     return _centred(_log(A), -1)
 
 
+def _more(A: Tensor, more: float) -> Tensor:
+    return _centred((A + more).log(), -1)
+
+
+def _any(A: Tensor) -> Tensor:
+    return torch.ones(len(A), dtype=torch.bool)
+
+
 def _share(X: Tensor) -> Tensor:
     """A line at a share of the largest singular value, as in 12.1."""
     values = torch.linalg.svdvals(X)
@@ -458,9 +517,9 @@ def _single(generator: Generator, T: int, S: int) -> Tensor:
 
 
 def _tiny() -> Tensor:
-    """Two maps of width 1, with the least weights of 1e-20 and 1e-14."""
+    """Three maps of width 1, with the least weights of 1e-20, 1e-14 and 1e-8."""
     q, k = _double([[1, -1, 0.5]]), _double([[0, 1, 3]])
-    return torch.stack([scale * q.mT * k for scale in (15.35, 10.75)]).softmax(-1)
+    return torch.stack([scale * q.mT * k for scale in (15.35, 10.75, 6.1)]).softmax(-1)
 
 
 def _with_zeros(generator: Generator, T: int, S: int) -> Tensor:
@@ -494,6 +553,7 @@ def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
     return torch.stack([_map(generator, T, S, *one) for one in made])
 
 
+ADDED = {"a small number": 1e-9, "a number as small as 1e-12": 1e-12}
 BY_HAND = [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
 EVEN, ZERO = [0.25] * 4, [0.5, 0.0, 0.25, 0.25]
 # scores (−1, 0, 0, 1) times ln 4, and the same with the other sign: width 1, but two in the weights
@@ -550,6 +610,18 @@ WIDTH = Task(
         ),
         "small weights are cut off before the logarithm: 1e-20 has one, too, so replace nothing "
         "but 0.": _ranked(lambda A: _centred(_log(A, 1e-12), -1)),
+        **{
+            f"{number} is added to every weight before the logarithm: that changes all of them, "
+            "and 1e-20 has a logarithm; replace nothing but 0.": _ranked(partial(_more, more=more))
+            for number, more in ADDED.items()
+        },
+        **{
+            f"{number} is added to every weight before the logarithm, and a weight of 0 is then "
+            "taken for a small one: no finite score gives 0, so −1 is asked for.": (
+                _ranked(partial(_more, more=more), possible=_any)
+            )
+            for number, more in ADDED.items()
+        },
         "a weight that is only small counts as 0 in yours: a finite score makes 1e-20, too, and "
         "−1 is for a weight of exactly 0.": _ranked(
             _centred_log, possible=lambda A: (A > 1e-6).flatten(1).all(-1)
@@ -687,6 +759,10 @@ EFFECTIVE = Task(
         ),
         "you project on the columns of T alone: the column of ones keeps the sum of each row.": (
             lambda A, T: _projected(A, T)
+        ),
+        "you project on the columns of T with their means taken off, and each row then sums to 0: "
+        "the column of ones is a direction of its own, and keeps the sum.": lambda A, T: _projected(
+            A, _centred(T, -2)
         ),
         "you project the columns of A, and not its rows: the sources of a row are what T has "
         "rows for.": lambda A, T: _ones(T) @ torch.linalg.pinv(_ones(T), rtol=NOISE) @ A,

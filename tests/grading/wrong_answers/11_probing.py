@@ -65,6 +65,11 @@ def without_directions(x, V, middle):
     return x - part
 """
 
+ROUGH = """
+def without_directions(x, V, middle):
+    return x - (x - middle) @ torch.linalg.pinv(V, rtol=0.1) @ V
+"""
+
 STRAIGHT = """
 def without_directions(x, V, middle):
     basis = []
@@ -537,7 +542,34 @@ def code_length(logits, labels, ends):
         ),
         (
             changed(CODE, "log_softmax(-1)", "softmax(-1).add(1e-9).log()"),
-            "a small number is added to the probabilities",
+            "1e-09 is added to the probabilities",
+        ),
+        (
+            changed(CODE, "log_softmax(-1)", "softmax(-1).add(1e-12).log()"),
+            "1e-12 is added to the probabilities",
+        ),
+        (changed(CODE, "/ math.log(2)", "* math.log(2)"), "the others are multiplied by ln 2"),
+        (
+            changed(
+                CODE, "first + later / math.log(2)", "(first * math.log(2) + later) * math.log(2)"
+            ),
+            "you multiply the length by ln 2",
+        ),
+        (
+            changed(
+                CODE, "logits[i - 1, a:b].log_softmax(-1)", "logits[i - 1].log_softmax(0)[a:b]"
+            ),
+            "your softmax runs along all labels of the text",
+        ),
+        (
+            changed(
+                CODE,
+                "logits[i - 1, a:b]",
+                "logits[i - 1, a:]",
+                "torch.arange(b - a), labels[a:b]",
+                "torch.arange(len(labels) - a), labels[a:]",
+            ),
+            "each probe prices all labels from its block to the end",
         ),
         (
             changed(CODE, "return first + later / math.log(2)", "return later"),
@@ -604,7 +636,7 @@ def code_length(logits, labels, ends):
             "the sign is the other way round",
         ),
         (changed(CODE, "log_softmax(-1)", "softmax(-1).log()"), "the logarithm comes after the"),
-        (changed(CODE, "log_softmax(-1)", "log_softmax(0)"), "expected"),
+        (changed(CODE, "log_softmax(-1)", "log_softmax(0)"), "runs along the labels of a block"),
         (changed(CODE, ".item()", ""), ".item() makes a number"),
     ],
     "without_directions": [
@@ -674,7 +706,9 @@ def without_directions(x, V, middle):
             changed(WITHOUT, "qr(V.mT)", "qr(V.mean(0, keepdim=True).mT)"),
             "the mean of the directions is gone",
         ),
-        (changed(WITHOUT, "x - part", "x + part"), "differ"),
+        (changed(WITHOUT, "x - part", "x + part"), "the sign is wrong"),
+        (ROUGH, "two directions that are nearly parallel count as one"),
+        (changed(ROUGH, "0.1", "1e-2"), "without_directions("),
         (changed(WITHOUT, "qr(V.mT)", "qr(V.double().mT)"), "dtype"),
         (changed(WITHOUT, "x - part", "(x - part).float()"), "expected float64"),
         (
@@ -873,6 +907,16 @@ def without_directions(x, V, middle):
     return x - (x - middle) @ torch.linalg.pinv(V) @ V
 """,
         STRAIGHT,
+        """
+def without_directions(x, V, middle):
+    y = (x - middle).reshape(-1, x.shape[-1])
+    along = torch.linalg.lstsq(V.mT, y.mT).solution
+    return x - (along.mT @ V).reshape(x.shape)
+""",
+        """
+def without_directions(x, V, middle):
+    return x - (x - middle) @ V.mT @ torch.linalg.inv(V @ V.mT) @ V
+""",
         """
 import numpy as np
 

@@ -70,7 +70,7 @@ POSSIBLE = "(A > 0).flatten(1).all(1)"
 WRONG: dict[str, list[tuple[str, str]]] = {
     "null_space": [
         (changed(NULL, "1e-5 *", "1e-3 *"), "count as 0 (eigenvalues"),
-        (changed(NULL, "U[:, rank:]", "U[:, X.shape[1]:]"), "u must be square, and singular"),
+        (changed(NULL, "U[:, rank:]", "U[:, X.shape[1]:]"), "as if the sizes of [t, 1]"),
         (
             changed(
                 NULL,
@@ -84,10 +84,15 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "a column does not sum to 0",
         ),
         (changed(NULL, "svd(X)", "svd(T)"), "the column of ones belongs to [t, 1]"),
-        (changed(NULL, "U[:, rank:]", "Vh[rank:].mT"), "a direction is a column of u"),
-        (changed(NULL, "U[:, rank:]", "U[rank:]"), "a direction is a column"),
-        (changed(NULL, "U[:, rank:]", "U[:, rank:].mT"), "a direction is a column"),
-        (changed(NULL, "U[:, rank:]", "U[:, :rank]"), "a column times t must be 0"),
+        (changed(NULL, "U[:, rank:]", "Vh[rank:].mT"), "belong to the transpose of [t, 1]"),
+        (changed(NULL, "U[:, rank:]", "U[rank:]"), "the transpose is one too many"),
+        (changed(NULL, "U[:, rank:]", "U[:, rank:].mT"), "the transpose is one too many"),
+        (changed(NULL, "U[:, rank:]", "U[rank:].mT"), "these are rows of u"),
+        (changed(NULL, "U[:, rank:]", "U[:, :rank]"), "these lie in the space of the columns"),
+        (
+            changed(NULL, "U[:, rank:]", "torch.linalg.eigh(X @ X.mT).eigenvectors[:, rank:]"),
+            "these lie in the space of the columns",
+        ),
         (
             changed(NULL, "int((values > 1e-5 * values[0]).sum())", "torch.linalg.matrix_rank(X)"),
             "up to 1e-5 times the largest count as 0",
@@ -95,7 +100,10 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (changed(NULL, "1e-5 * values[0]", "1e-5"), "up to 1e-5 times the largest"),
         (changed(NULL, "1e-5 * values[0]", "0"), "up to 1e-5 times the largest"),
         (changed(NULL, "svd(X)", "svd(X, full_matrices=False)"), "u must be square"),
-        (changed(NULL, "int((values > 1e-5 * values[0]).sum())", "X.shape[1]"), "directions, and"),
+        (
+            changed(NULL, "int((values > 1e-5 * values[0]).sum())", "min(X.shape)"),
+            "as if the sizes",
+        ),
         (
             changed(
                 NULL,
@@ -180,6 +188,17 @@ def null_space(T):
             changed(ROW, "(a[seen] / -n)[n < 0]", "(a[seen] / n)[n > 0]", ".clamp(min=0)", ""),
             "a weight is below 0",
         ),
+        (
+            changed(
+                ROW,
+                "step = (a[seen] / -n)[n < 0].min()",
+                "first = torch.where(n < 0, a[seen], 2.0).argmin()\n"
+                "    step = (a[seen] / -n)[first]",
+                ".clamp(min=0)",
+                "",
+            ),
+            "the smallest weight need not be the first to reach 0",
+        ),
         (changed(ROW, "step * n", "10 * n", "return w", "return w / w.sum()"), "the output moves"),
         (
             """
@@ -249,6 +268,7 @@ def rank_and_nullity(ids, d_v, d, positions):
             ),
             "you count a word once where it stands twice in a row",
         ),
+        (changed(COUNT, "len(set(ids))", "max(ids) + 1"), "the largest number in `ids`"),
         (changed(COUNT, "len(ids) if positions else ", ""), "equal words have different rows as"),
         (changed(COUNT, "if positions", "if not positions"), "it is the other way round"),
         (changed(COUNT, "len(ids) - rank", "rows - rank"), "counted among the different words"),
@@ -303,6 +323,16 @@ def rank_and_nullity(ids, d_v, d, positions):
             "a weight of 0 is taken for a small one: no finite",
         ),
         (changed(WIDTH, "1e-300", "1e-12"), "small weights are cut off before"),
+        (changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-9)"), "before the logarithm: that changes"),
+        (changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-12)"), "as small as 1e-12 is added"),
+        (
+            changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-9)", POSSIBLE, "rank >= 0"),
+            "before the logarithm, and a weight of 0",
+        ),
+        (
+            changed(WIDTH, "A.clamp(min=1e-300)", "(A + 1e-12)", POSSIBLE, "rank >= 0"),
+            "as small as 1e-12 is added to every weight before the logarithm, and",
+        ),
         (changed(WIDTH, "A > 0", "A > 1e-6"), "a weight that is only small counts as 0"),
         (changed(WIDTH, "log.mean(-1,", "log.mean((-2, -1),"), "the mean of the whole map"),
         (
@@ -372,6 +402,20 @@ def width_needed(A):
         (
             changed(EFFECTIVE, "torch.cat([T, torch.ones_like(T[..., :1])], -1)", "T"),
             "you project on the columns of t alone",
+        ),
+        (
+            changed(
+                EFFECTIVE,
+                "torch.cat([T, torch.ones_like(T[..., :1])], -1)",
+                "T - T.mean(-2, keepdim=True)",
+            ),
+            "with their means taken off",
+        ),
+        (
+            changed(
+                EFFECTIVE, "torch.linalg.pinv(X, rtol=1e-5)", "torch.linalg.inv(X.mT @ X) @ X.mT"
+            ),
+            "effective_attention(",
         ),
         (
             changed(
