@@ -123,6 +123,7 @@ def executed(path: Path) -> Executed:
         kernel_name="python3",
         record_timing=False,
         store_widget_state=False,
+        extra_arguments=["--log-level=ERROR"],  # not that it listens on this machine alone
         resources={"metadata": {"path": str(path.parent)}},
     )
     began = time.perf_counter()
