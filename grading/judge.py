@@ -124,7 +124,13 @@ def bundles(outputs: Sequence[Mapping[str, Any]]) -> list[Any]:
     return [d[MIME] for d in data if isinstance(d, Mapping) and MIME in d]
 
 
-def verdict(name: str, task: str, outputs: Sequence[Mapping[str, Any]], seed: str) -> Verdict:
+def verdict(
+    name: str,
+    task: str,
+    outputs: Sequence[Mapping[str, Any]],
+    seed: str,
+    before: Sequence[Mapping[str, Any]] = (),
+) -> Verdict:
     """Judge one task by the outputs of its check cell.
 
     Args:
@@ -133,11 +139,12 @@ def verdict(name: str, task: str, outputs: Sequence[Mapping[str, Any]], seed: st
         outputs: the outputs of the check cell, as executed in the sandbox; nothing in them is
             trusted.
         seed: the seed of the hidden inputs that the sandbox was given.
+        before: the outputs of the cells between the task's text and its check.
     """
     asked = cases(name, seed)[task]
     found = bundles(outputs)
     if not found:
-        return Verdict(False, _no_answer(outputs))
+        return Verdict(False, _no_answer(outputs, before))
     if len(found) > 1:
         return Verdict(False, f"{len(found)} answers were shown where one is due", forged=True)
     try:
@@ -154,12 +161,20 @@ def verdict(name: str, task: str, outputs: Sequence[Mapping[str, Any]], seed: st
     return Verdict(wrong is None, wrong or "")
 
 
-def _no_answer(outputs: Sequence[Mapping[str, Any]]) -> str:
-    """Why a check cell shows no answer: the error that it ended with, if any."""
-    errors = [o for o in outputs if isinstance(o, Mapping) and o.get("output_type") == "error"]
+def _no_answer(outputs: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> str:
+    """Why a check cell shows no answer: the error that it, or the answer's cell, ended with."""
+    errors, earlier = _errors(outputs), _errors(before)
     if not errors:
         return "no answer: the cell did not run to its end"
-    name, text = (str(errors[-1].get(key, ""))[:200] for key in ("ename", "evalue"))
+    name, text = errors[-1]
     if name == "NotImplementedError":
         return "no answer: it is not written yet"
+    if name == "NameError" and earlier:
+        return "no answer: the cell above the check ended with {}: {}".format(*earlier[0]).strip()
     return f"no answer: the check cell ended with {name}: {text}".strip()
+
+
+def _errors(outputs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Names and texts of the errors among outputs, cut."""
+    found = (o for o in outputs if isinstance(o, Mapping) and o.get("output_type") == "error")
+    return [(str(o.get("ename", ""))[:200], str(o.get("evalue", ""))[:200]) for o in found]

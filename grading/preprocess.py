@@ -106,16 +106,19 @@ class Grade(NbGraderPreprocessor):  # type: ignore[misc]
         findings = scan(theirs)
         done = self.run(nb, packed(nb, scene(name, seed), self.limits, self.unsafe))
         tasks: dict[str, dict[str, Any]] = {}
+        before: list[Any] = []  # what was shown since the last check
         for index, cell in enumerate(done.notebook.cells):
             if not utils.is_grade(cell):
+                before += cell.get("outputs", [])
                 continue
             task = grade_id(cell) or ""
             if task in exercise(name):
-                judged = verdict(name, task, cell.outputs, seed)
+                judged = verdict(name, task, cell.outputs, seed, before)
                 tasks[task] = entry(cell, *outcome(task, judged, findings, done, index))
                 cell.outputs = [shown(tasks[task])]
             else:
                 tasks[task] = by_hand(cell)
+            before = []
         notes = nb.metadata.get("attnlib", {}).get("notes", [])
         done.notebook.metadata["attnlib"] = {
             "status": done.status,

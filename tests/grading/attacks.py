@@ -330,7 +330,9 @@ ATTACKS: dict[str, Attack] = {
         "        with open(path, 'w') as file:\n            file.write(line)\n"
         "    except OSError:\n        pass",
     ),
-    "client killed": Attack("NameError", answer="import os\nos.kill(os.getppid(), 9)\n" + WRONG),
+    "client killed": Attack(
+        "PermissionError", answer="import os\nos.kill(os.getppid(), 9)\n" + WRONG
+    ),
     "start-up files": Attack(
         "uses subprocess",
         first="import pathlib, subprocess, sys\nhome = pathlib.Path.home()\n"

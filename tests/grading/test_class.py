@@ -117,7 +117,7 @@ def good_students() -> list[Student]:
         Student(
             file(attempt(attend="def attend(q, k, v)\n    return")),
             FULL | {"attend": (0.0, GRADED)},
-            "NameError",
+            "SyntaxError",
         ),
     ]
     return right

@@ -205,6 +205,15 @@ def test_no_answer_is_told_why(found: Any, told: str) -> None:
     assert told in one.reason
 
 
+def test_an_answer_that_was_never_made_is_told_by_the_error_of_its_own_cell() -> None:
+    check = [{"output_type": "error", "ename": "NameError", "evalue": "name 'f'"}]
+    cell = [{"output_type": "error", "ename": "SyntaxError", "evalue": "invalid syntax"}]
+    told = verdict("x", "double", check, "s", cell).reason
+    assert told == "no answer: the cell above the check ended with SyntaxError: invalid syntax"
+    wrong = [{"output_type": "error", "ename": "ValueError", "evalue": "no"}]
+    assert "ended with ValueError: no" in verdict("x", "double", wrong, "s", cell).reason
+
+
 def forgeries() -> list[tuple[str, Any]]:
     """Outputs that a submission may make up, each with what is wrong with it."""
     right = ask("double", lambda x: 2 * x, json.loads(hidden_file("x", "s"))["double"])
