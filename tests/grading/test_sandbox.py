@@ -205,7 +205,7 @@ WAYS = ["a warm interpreter's copies", pytest.param("new interpreters", marks=py
 
 @pytest.fixture(scope="module", params=WAYS)
 def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[Run]"]]:
-    """Every case under way, two at a time; a test waits for its own."""
+    """Every case under way, four at a time; a test waits for its own."""
     course = [
         str(ROOT / name)
         for name in (
@@ -219,7 +219,7 @@ def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[Run]"]]:
         )
     ]
     secrets = [*course, str(Path.home() / ".ssh"), "/etc/passwd", "/var"]
-    pool = ThreadPoolExecutor(2)
+    pool = ThreadPoolExecutor(4)  # most of them wait
     with pytest.MonkeyPatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as server:
         patch.setenv("ATTNLIB_SEED", "secret")
         if request.param == "new interpreters":
