@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 STANDARD = 3  # input, output and error
-NEEDED = ("attnlib.check", "ipykernel.kernelapp", "jupyter_client.blocking.client", "numpy")
+NEEDED = ("attnlib.check", "ipykernel.kernelapp", "jupyter_client.blocking.client")
 PR_SET_PDEATHSIG, PR_CAP_AMBIENT, CLEAR_ALL, CAPABILITIES = 1, 47, 4, 0x20080522
 
 
@@ -136,8 +136,9 @@ class Kernel:
         for number in range(STANDARD):
             os.dup2(nothing, number)
         os.closerange(STANDARD, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        sys.modules["numpy"].random.seed()  # or all copies would draw the same; Python's own
-        sys.modules["torch"].default_generator.seed()  # numbers begin anew with a copy
+        # Or all copies would draw the same. Python's own numbers begin anew with a copy, numpy's with
+        # their import, which is the copy's.
+        sys.modules["torch"].default_generator.seed()
         away.main(str(path), job["settings"])
 
     def poll(self) -> int | None:

@@ -53,6 +53,24 @@ def test_a_submission_finds_nothing_of_the_one_before() -> None:
     assert not set(first[1].split()) & set(second[1].split()), "both have drawn the same"
 
 
+def test_no_pipe_of_a_kernel_is_the_one_on_which_results_are_told() -> None:
+    forge = (
+        "import json, os\n"
+        "output = {'output_type': 'stream', 'name': 'stdout', 'text': 'forged'}\n"
+        "line = json.dumps({'cell': 1, 'outputs': [output]}) + chr(10)\n"
+        "for number in map(int, os.listdir('/proc/self/fd')):\n"
+        "    path = f'/proc/self/fd/{number}'\n"
+        "    if os.path.lexists(path) and os.readlink(path).startswith('pipe:'):\n"
+        "        try:\n"
+        "            os.write(number, line.encode())\n"
+        "        except OSError:\n"
+        "            pass"
+    )
+    cells = [nbformat.v4.new_code_cell(source) for source in (forge, "print('later')")]
+    done = run(nbformat.v4.new_notebook(cells=cells), Scene())
+    assert [output.text for output in done.notebook.cells[1].outputs] == ["later\n"]
+
+
 def test_here_submissions_begin_warm() -> None:
     if not REQUIRED and warm.cold():
         pytest.skip("each submission gets an interpreter of its own on this machine")
