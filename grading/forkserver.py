@@ -136,8 +136,8 @@ class Kernel:
         for number in range(STANDARD):
             os.dup2(nothing, number)
         os.closerange(STANDARD, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        # Or all copies would draw the same. Python's own numbers begin anew with a copy, numpy's with
-        # their import, which is the copy's.
+        # Or all copies would draw the same. Python's own numbers begin anew with a copy, and those
+        # of numpy when they are imported, by the copy.
         sys.modules["torch"].default_generator.seed()
         away.main(str(path), job["settings"])
 
