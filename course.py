@@ -248,14 +248,14 @@ def test(python, words):
     return pytest(
         python,
         notebooks + chosen + [word for word in words if word != "--long"],
-        in_course("attnlib", "book", "grading", "tools", "tests", "chapters"),
+        in_course("attnlib", "recipes", "book", "grading", "tools", "tests", "chapters"),
     )
 
 
 def quick(python, words):
     """The command for the inner loop: style, types, and the tests that take seconds."""
     fast = ["-m", "not slow and not browser", "--ignore=tests/chapters", "--ignore=tests/grading"]
-    return pytest(python, fast + words, in_course("attnlib", "book", "tools", "tests"))
+    return pytest(python, fast + words, in_course("attnlib", "recipes", "book", "tools", "tests"))
 
 
 def chapters(python, words):
@@ -311,7 +311,7 @@ def clean(root):
         ".hypothesis",
     ):
         shutil.rmtree(os.path.join(root, name), ignore_errors=True)
-    for room in ("attnlib", "book", "grading", "tests", "tools"):
+    for room in ("attnlib", "recipes", "book", "grading", "tests", "tools"):
         for folder, inside, _ in os.walk(os.path.join(root, room)):
             if "__pycache__" in inside:
                 shutil.rmtree(os.path.join(folder, "__pycache__"))

@@ -21,7 +21,6 @@ LAYERS = (
     ("training", "decoding"),
     ("pretrained",),
     ("explain",),
-    ("recipes",),
 )
 # These stand beside the layers: nothing imports them but what is named here.
 BESIDE = {"plots": LAYERS[0], "widgets": (*LAYERS[0], "plots"), "check": ()}

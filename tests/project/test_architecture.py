@@ -81,7 +81,6 @@ def test_every_room_has_its_place() -> None:
         ("models.ngram", "from ..decoding import generate"),
         ("training.loop", "from attnlib.decoding import generate"),
         ("decoding", "from attnlib.training import fit"),
-        ("explain.saliency", "from attnlib.recipes import cards"),
         ("widgets.page", "from attnlib.explain.saliency import gradient_importance"),
         ("check.protocol", "from attnlib.trace import Trace"),
         ("check.protocol", "from attnlib.plots import heatmap"),
@@ -100,8 +99,7 @@ def test_a_wrong_way_is_found(module: str, line: str) -> None:
     [
         ("widgets.page", "from attnlib.trace import Trace\nfrom .payload import pack"),
         ("widgets.page", "import attnlib.plots\nfrom ..trace import Trace"),
-        ("recipes.cards", "from attnlib import attention, training\nimport numpy"),
-        ("recipes.cards", "from attnlib.explain import saliency"),
+        ("explain.saliency", "from attnlib import attention, training\nimport numpy"),
         ("check.comparison", "from attnlib.check.protocol import Case"),
         ("", "from attnlib.trace import Trace"),
     ],
@@ -124,6 +122,17 @@ def test_a_circle_is_found() -> None:
         "attnlib/models/cache.py:2",
         "attnlib/models/config.py:2",
     ]
+
+
+ABOVE = re.compile(r"^\s*(?:from|import)\s+(recipes|grading|book|tools|tests)\b", re.M)
+
+
+def test_the_library_imports_nothing_that_stands_on_it() -> None:
+    assert ABOVE.findall("import torch\ndef f():\n    from recipes.cards import write") == [
+        "recipes"
+    ]
+    for name, text in sources().items():
+        assert not ABOVE.search(text), f"attnlib.{name}"
 
 
 def test_the_library_imports_no_module_by_a_string() -> None:
@@ -155,8 +164,7 @@ def test_a_folder_says_what_lives_there_and_hands_it_on(room: str) -> None:
     assert len(re.findall(r"[.:]`*(\s|$)", told)) >= 2, f"attnlib/{room} is told in one sentence"
     module = importlib.import_module(f"attnlib.{room}")
     names = getattr(module, "__all__", None) or [n for n in vars(module) if n == room]
-    if room != "recipes":  # a program, not a library
-        assert names, f"attnlib/{room} hands no name on"
+    assert names, f"attnlib/{room} hands no name on"
     for name in names:
         assert getattr(module, name).__doc__ or not callable(getattr(module, name)), name
 

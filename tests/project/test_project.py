@@ -314,7 +314,7 @@ def test_a_marked_claim_is_found() -> None:
 
 
 def test_the_readme_tells_the_losses_of_the_cards() -> None:
-    from attnlib.recipes.language import LANGUAGE_MODELS
+    from recipes.language import LANGUAGE_MODELS
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name in LANGUAGE_MODELS:
