@@ -25,7 +25,7 @@ LAYERS = (
 # These stand beside the layers: nothing imports them but what is named here.
 BESIDE = {"plots": LAYERS[0], "widgets": (*LAYERS[0], "plots"), "check": ()}
 # Lines of code, without docstrings, comments and blank lines.
-LIBRARY_LINES = 5_455  # without widgets
+LIBRARY_LINES = 4_449  # without widgets
 MODULE_LINES = 200
 FUNCTION_LINES = 30
 
@@ -217,12 +217,16 @@ def size(text: str) -> Size:
     return Size(len(lines), tuple(sorted(functions, reverse=True)))
 
 
+def library_lines(texts: dict[str, str]) -> int:
+    """The code lines that the budget counts: those of every module but the widgets'."""
+    return sum(size(text).lines for name, text in texts.items() if room_of(name) != "widgets")
+
+
 def over_budget(texts: dict[str, str]) -> list[str]:
     """The modules and functions that are too long, and the library if it is."""
-    complaints, total = [], 0
+    complaints, total = [], library_lines(texts)
     for name, text in texts.items():
         counted = size(text)
-        total += 0 if room_of(name) == "widgets" else counted.lines
         if counted.lines > MODULE_LINES:
             complaints.append(f"attnlib.{name}: {counted.lines} lines of code, not {MODULE_LINES}")
         complaints += [
@@ -236,19 +240,21 @@ def over_budget(texts: dict[str, str]) -> list[str]:
 
 
 def table(texts: dict[str, str], found: list[Import]) -> str:
-    """For every room: its code lines, its longest module and function, and what it imports."""
-    below, rows, total = arrows(found), [], 0
-    order = [*(room for layer in LAYERS for room in layer), *BESIDE]
+    """For every room: its code lines, its longest module and function, and what it imports.
+
+    The room without a name is attnlib's own `__init__`.
+    """
+    below, rows = arrows(found), []
+    order = ["", *(room for layer in LAYERS for room in layer), *BESIDE]
     for room in order:
         sizes = {name: size(text) for name, text in texts.items() if room_of(name) == room}
         lines = sum(one.lines for one in sizes.values())
-        total += 0 if room == "widgets" else lines
         longest = max((one.lines for one in sizes.values()), default=0)
         function = max((n for one in sizes.values() for n, _, _ in one.functions), default=0)
         stands_on = ", ".join(other for other in order if other in below.get(room, ()))
         rows.append(f"{room:<11}{lines:>6}{longest:>8}{function:>10}  {stands_on or '-'}")
     head = f"{'room':<11}{'lines':>6}{'module':>8}{'function':>10}  imports"
-    return "\n".join([head, *rows, f"without widgets {total} of {LIBRARY_LINES} lines"])
+    return "\n".join([head, *rows, f"without widgets {library_lines(texts)} of {LIBRARY_LINES} lines"])
 
 
 if __name__ == "__main__":
