@@ -57,8 +57,7 @@ READ = {
 
 
 def library_hash(notebook: NotebookNode) -> str:
-    """A hash of what a chapter needs of attnlib: the modules that its code imports, directly or
-    through others, and what these read."""
+    """A hash of what a chapter needs of attnlib: the modules it imports, and what these read."""
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     texts = sources(LIBRARY)
     needed = behind(code, texts, {"", *folders(LIBRARY)})
