@@ -180,6 +180,16 @@ def test_the_code_keeps_its_budget(record_property: Callable[[str, object], None
     assert not over_budget(sources()), "\n".join(over_budget(sources()))
 
 
+def test_what_is_printed_is_what_is_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"": "x = 1\n", "plots": "x = 1\ny = 2\n", "widgets.page": "x = 1\n"}
+    monkeypatch.setattr(architecture, "LIBRARY_LINES", 2)
+    assert "without widgets 3 of 2 lines" in table(texts, [])
+    assert over_budget(texts) == ["attnlib without widgets: 3 lines of code, not 2"]
+    rows = re.findall(r"^(\w*) +(\d+) ", table(sources(), library_imports()), re.M)
+    rooms = sum(int(lines) for room, lines in rows if room != "widgets")
+    assert rooms == architecture.library_lines(sources())
+
+
 def test_what_is_no_code_does_not_count() -> None:
     text = (
         '"""A docstring\nof two lines."""\n\n# a comment\nimport math  # counts\n\n\n'
