@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import WIDTH, D, assert_near, config_of, ids_of, model_of
 from torch.nn import functional as F
 
 from attnlib.models import (
@@ -19,36 +20,12 @@ from attnlib.models.block import Block, FeedForward
 from attnlib.positions import sinusoidal
 from attnlib.trace import OPTIONAL
 
-D, WIDTH = 13, 8
 SIZES = {  # layers, d_model, heads, parameters
     "small": (12, 768, 12, 124_439_808),
     "medium": (24, 1024, 16, 354_823_168),
     "large": (36, 1280, 20, 774_030_080),
     "xl": (48, 1600, 25, 1_557_611_200),
 }
-
-
-def config_of(**changes):
-    small = TransformerConfig(vocab_size=D, d_model=WIDTH, layers=2, heads=2, max_len=12)
-    return replace(small, **changes)
-
-
-def ids_of(seed, *shape):
-    return torch.randint(D, shape, generator=torch.Generator().manual_seed(seed))
-
-
-def model_of(config, seed=0):
-    """A model in double precision: without norms the numbers of a random model grow large.
-
-    No weight is left at zero, or a bias that is used wrongly would not be noticed.
-    """
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = Transformer(config)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.3 * torch.randn_like(parameter)
-    return model.eval().double()
 
 
 configs = st.builds(
@@ -66,10 +43,6 @@ configs = st.builds(
     bias=st.booleans(),
     tied=st.booleans(),
 )
-
-
-def assert_near(ours, theirs, atol=1e-7):
-    torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
 
 
 # --- how many numbers -------------------------------------------------------------------------
