@@ -377,6 +377,7 @@ def test_an_exercise_that_was_not_released_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "unusable", lambda: None)
+    monkeypatch.setenv("PATH", os.defpath)  # as `make grade` finds it: without our environment
     places = Places(tmp_path / "class")
     hand_in(places, NAME, "student", b"")
     assert command.main(["--home", str(places.home), "grade", NAME]) == 1

@@ -566,6 +566,7 @@ def test_without_bubblewrap_it_refuses_and_says_how(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
     with pytest.raises(SandboxError, match=r"apt install bubblewrap.*--unsafe"):
         run(notebook("1"), SCENE)
+    assert warm.cold() == "there is no `bwrap` on this machine"
 
 
 def test_an_environment_around_the_course_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
