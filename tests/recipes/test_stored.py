@@ -24,7 +24,7 @@ from attnlib.training.classification import MAX_LEN, Examples, accuracy, example
 from attnlib.training.language import evaluate, next_token_loss, token_stream
 
 TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
-HISTOGRAMS = (*histogram.MINIMA, "histogram-counting")
+HISTOGRAMS = (*histogram.MINIMA, *histogram.UNFINISHED, "histogram-counting")
 README = Path(__file__).parents[2] / "README.md"
 
 
