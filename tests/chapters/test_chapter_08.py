@@ -13,7 +13,7 @@ from torch import Tensor
 from attnlib import pretrained
 from attnlib.data import histogram, histogram_labels
 from attnlib.models.histogram import HistogramModel, accuracy, count_loss, map_facts
-from attnlib.recipes.histogram import MIXERS, QUICK, SEED, STARTS, trained
+from recipes.histogram import MIXERS, QUICK, SEED, STARTS, trained
 
 CHAPTER = definitions(
     "08_histogram_task",
