@@ -409,6 +409,34 @@ def test_a_worker_that_dies_takes_one_submission_with_it(
     assert sorted(set(log)) == sorted(status), "somebody was not graded"
 
 
+@pytest.mark.parametrize(
+    ("cores", "workers", "most"), [(1, None, 3), (4, None, 6), (1, 1, 3), (2, 8, 18)]
+)
+def test_no_more_submissions_are_under_way_than_the_workers_take(
+    monkeypatch: pytest.MonkeyPatch, cores: int, workers: int | None, most: int
+) -> None:
+    """Two more than the desk takes, if it is alone; else two for each worker, and the desk's."""
+
+    class Still(autograde.Executor):
+        def __init__(self, size: int) -> None:
+            self._max_workers, self.sent = size, list[str]()
+
+        def submit(self, call: Any, *args: Any) -> Any:
+            self.sent.append(args[1])
+            return autograde.Future()
+
+    desk = Still(cores)
+    way = autograde.Way(NAME, How(), desk, Still(workers) if workers else desk, print)
+
+    def stop(*_: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(autograde, "wait", stop)
+    with pytest.raises(InterruptedError):
+        way.go([f"student {number}" for number in range(50)])
+    assert len(desk.sent) == most
+
+
 @pytest.mark.parametrize("how", ["cells", "sheets"])
 def test_a_notebook_of_too_many_cells_stalls_nobody(tmp_path: Path, how: str) -> None:
     cell = {"cell_type": "markdown", "metadata": {}, "source": "x"}

@@ -10,6 +10,7 @@ import torch
 from gpt2_layout import to_gpt2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import GPT2Config
 
 from attnlib import data, pretrained
 from attnlib.models import TransformerConfig
@@ -55,6 +56,14 @@ def wordpiece():
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(package())
+
+
+def test_the_configuration_of_gpt2_is_the_published_one():
+    ours, theirs = TransformerConfig.gpt2(), GPT2Config()
+    sizes = ours.vocab_size, ours.d_model, ours.layers, ours.heads, ours.max_len
+    assert sizes == (50_257, theirs.n_embd, theirs.n_layer, theirs.n_head, theirs.n_positions)
+    assert ours.dropout == theirs.resid_pdrop == theirs.embd_pdrop
+    assert (ours.norm_eps, ours.activation) == (theirs.layer_norm_epsilon, "gelu_tanh")
 
 
 @torch.no_grad()
