@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from each import each
 
 from grading import sandbox, warm
 from grading.outputs import harmless, with_outputs
@@ -370,7 +371,7 @@ def test_whichever_limit_is_met_first_ends_it(runs: dict, name: str) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("name", ["loop", "exit", "client"])
+@each("name", ["loop", "exit", "client"])
 def test_what_was_shown_before_the_end_is_kept(runs: dict, name: str) -> None:
     assert "before" in text(runs[name].result())
 
@@ -629,7 +630,7 @@ def test_a_flood_from_inside_is_cut_off() -> None:
     assert verdict == ("crashed", "killed: output above 10,000 bytes")
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         {"cell": 5, "outputs": [{"output_type": "stream", "name": "stdout", "text": "x"}]},

@@ -10,6 +10,7 @@ import pytest
 import torch
 from bank import ROOT, Bank, answered, bank, banks, room, solutions, solved, write_hidden
 from cells import run
+from each import each
 
 from attnlib import check as checking
 from attnlib.check.comparison import difference
@@ -118,7 +119,7 @@ def test_the_visible_check_agrees_with_grading(name: str, monkeypatch: Any) -> N
                     checking.check(task, run(source)[task])
 
 
-@pytest.mark.parametrize("name", banks())
+@each("name", banks())
 def test_the_bank_is_rich_enough(name: str) -> None:
     answers, tasks = bank(name), exercise(name)
     assert set(answers.wrong) == set(answers.right) == set(tasks)
@@ -143,7 +144,7 @@ def test_the_solution_gets_full_marks(name: str, seed: str, tmp_path: Path) -> N
     assert scan(list(solved(name).values())) == Findings()
 
 
-@pytest.mark.parametrize(("name", "task"), TASKS)
+@each("name, task", TASKS)
 def test_a_task_is_well_made(name: str, task: str) -> None:
     one = exercise(name)[task]
     assert 2 <= len(one.visible) <= 6
@@ -168,7 +169,7 @@ def told_apart(task: Task) -> None:
     assert any(value != values[0] for value in values), f"{task.name}: a constant answer passes"
 
 
-@pytest.mark.parametrize(("name", "task"), TASKS)
+@each("name, task", TASKS)
 def test_hidden_cases_depend_on_the_seed(name: str, task: str) -> None:
     one = exercise(name)[task]
     first, again, other = (draw(one, seed) for seed in ("a", "a", "b"))
@@ -180,7 +181,7 @@ def test_hidden_cases_depend_on_the_seed(name: str, task: str) -> None:
         assert any(value != values[0] for value in values), "a constant answer passes"
 
 
-@pytest.mark.parametrize(("name", "task"), TASKS)
+@each("name, task", TASKS)
 def test_a_reference_leaves_its_arguments_alone(name: str, task: str) -> None:
     one = exercise(name)[task]
     for args in [*one.visible, *draw(one, "a")]:
@@ -191,7 +192,7 @@ def test_a_reference_leaves_its_arguments_alone(name: str, task: str) -> None:
         assert difference(first, again, 0.0) is None, "the reference answers in two ways"
 
 
-@pytest.mark.parametrize(("name", "task"), TASKS)
+@each("name, task", TASKS)
 def test_hidden_cases_do_not_touch_the_global_random_state(name: str, task: str) -> None:
     state, bits = random.getstate(), torch.get_rng_state()
     draw(exercise(name)[task], "a")
