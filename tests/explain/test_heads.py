@@ -127,10 +127,11 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
         texts = [(torch.rand(20, generator=generator) < r) for r in rate]
         low, high = heads.interval(texts, draws=300)
         covered += low <= NULL <= high
-        low, high = heads.interval([w[None] for text in texts for w in text], draws=300)
-        words_only += low <= NULL <= high
+        if trial < 40:
+            low, high = heads.interval([w[None] for text in texts for w in text], draws=300)
+            words_only += low <= NULL <= high
     assert 180 <= covered <= 199
-    assert words_only < 150
+    assert words_only < 30
 
 
 def test_an_interval_is_repeatable_and_grows_with_its_level():

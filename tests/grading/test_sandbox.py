@@ -335,8 +335,8 @@ def test_the_environment_is_empty(seen: dict) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize(
-    ("name", "status", "reason"),
+@each(
+    "name, status, reason",
     [
         ("loop", "timed out", "timed out after 8 s in cell 1"),
         (
@@ -362,7 +362,7 @@ def test_how_it_ends(runs: dict, name: str, status: str, reason: str) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("name", ["one line", "gigabyte", "fork bomb", "processes"])
+@each("name", ["one line", "gigabyte", "fork bomb", "processes"])
 def test_whichever_limit_is_met_first_ends_it(runs: dict, name: str) -> None:
     done = runs[name].result()
     assert done.status == "crashed"

@@ -494,7 +494,7 @@ def test_the_memory_is_bounded():
     ["a", "!", " ", "\n", *(pytest.param(u, marks=pytest.mark.long) for u in ("ab", "the", "你"))],
 )
 def test_long_pre_tokens_do_not_hang(unit: str):
-    string = unit * (50_000 // len(unit))
+    string = unit * (20_000 // len(unit))
     assert gpt2().encode(string[:3_000]) == tiktoken_gpt2().encode_ordinary(string[:3_000])
     assert gpt2().decode(gpt2().encode(string)) == string
     assert BPE.train([string, "and more"], 260, progress=False).vocab_size == 260
