@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from each import each
 
 from attnlib import pretrained
 from attnlib.explain import circuits
@@ -118,8 +119,8 @@ def test_circuits_of_all_heads_at_once():
         assert torch.allclose(ov[h], rows @ layer.W_VO[h] @ model.W_U, atol=1e-5)
 
 
-@pytest.mark.parametrize("block", [1, 3, 20, 100])
-@pytest.mark.parametrize("count", [1, 7, 60])
+@each("block", [1, 3, 20, 100])
+@each("count", [1, 7, 60])
 def test_largest_entries_are_those_of_the_whole_product(block, count):
     generator = torch.Generator().manual_seed(0)
     left = torch.randn(20, 4, generator=generator)
@@ -203,8 +204,8 @@ def test_offset_score_of_planted_heads():
 # --- a head that writes something else ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", [{"layers": 1}, {"layers": 3}, {"layers": 2, "norm": "pre"}])
-@pytest.mark.parametrize("layer", [0, -1])
+@each("config", [{"layers": 1}, {"layers": 3}, {"layers": 2, "norm": "pre"}])
+@each("layer", [0, -1])
 def test_a_head_taken_out_is_a_head_without_W_O(config, layer):
     model, cut = small(**config), small(**config)
     layer %= len(model.blocks)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from each import each
 from gpt2_layout import to_gpt2
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -135,7 +136,7 @@ def test_names_of_the_file_and_of_the_library(tiny):
     assert same(convert(prefixed, TINY, "gpt2"), ours.state_dict())
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         f"h.1.{part}"

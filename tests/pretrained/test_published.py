@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from each import each
 from gpt2_layout import to_gpt2
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,7 +68,7 @@ def test_the_configuration_of_gpt2_is_the_published_one():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[:12])
+@each("text", TEXTS)
 def test_states_and_all_72_maps_equal_the_reference(encoder, reference, text):
     ids = torch.tensor(encoder.encode(text))
     theirs = reference(ids[None], output_attentions=True, output_hidden_states=True)
@@ -92,9 +93,7 @@ def test_a_padded_batch_equals_the_reference(encoder, reference, wordpiece):
         assert_near(row[real], encoder.trace(text, keep="final").final)
 
 
-@pytest.mark.parametrize(
-    "text", [*TEXTS, "a [SEP] b [MASK] c", "tab\tnew\nline\u00a0nbsp \x00 end"]
-)
+@each("text", [*TEXTS, "a [SEP] b [MASK] c", "tab\tnew\nline\u00a0nbsp \x00 end"])
 def test_ids_equal_those_of_the_packages_tokenizer(encoder, wordpiece, text):
     theirs = wordpiece(text, truncation=True, max_length=512)
     ids = encoder.encode(text)
