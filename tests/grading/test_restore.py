@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import nbformat
+import pytest
 from each import each
 from nbconvert import HTMLExporter
 

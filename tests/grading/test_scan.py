@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import nbformat
+import pytest
 from bank import ROOT, solutions
 from cells import run
 from each import each

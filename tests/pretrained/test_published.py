@@ -320,7 +320,5 @@ def test_damaged_weights_say_which_file_to_delete(hub):
 def test_other_weights_in_the_cache_are_refused(hub, small_model):
     weights = to_gpt2(small_model())
     publish(hub, weights | {"wpe.weight": weights["wpe.weight"][:9].clone()})
-    with pytest.raises(
-        ValueError, match=r"wpe.weight of shape \(9, 12\) does not give W_P"
-    ):
+    with pytest.raises(ValueError, match=r"wpe.weight of shape \(9, 12\) does not give W_P"):
         pretrained.gpt2()

@@ -330,17 +330,7 @@ def test_make_lists_its_targets_when_asked_for_nothing() -> None:
     assert listed == ["lab", "test", "help"], "the students' commands, first and alone"
     everything = made("help", "ARGS=--all").stdout
     assert everything.startswith(done.stdout)
-    for target in (
-        "lab",
-        "test",
-        "quick",
-        "chapters",
-        "bench",
-        "book",
-        "slides",
-        "pdf",
-        "clean",
-    ):
+    for target in ("lab", "test", "quick", "chapters", "bench", "book", "slides", "pdf", "clean"):
         assert f"make {target} " in everything
 
 
