@@ -13,7 +13,7 @@ ifeq ($(PYTHON),)
 $(error No Python was found. Install Python 3.11 or newer (python.org), then run make again)
 endif
 
-.PHONY: help lab test quick chapters book slides pdf bench mutants setup clean
+.PHONY: help lab test quick chapters book slides pdf bench setup clean
 .PHONY: exercises student release collect grade feedback marks insights
 
 help:
@@ -35,9 +35,6 @@ ifneq ($(filter bench,$(MAKECMDGOALS)),)
 circuits grading hub load:
 	@:
 endif
-
-mutants:
-	@$(COURSE) mutants $(INDEX) $(ROOM) $(ARGS)
 
 exercises student feedback marks insights:
 	@$(COURSE) $@ $(NAME) $(ARGS)

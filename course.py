@@ -46,9 +46,6 @@ make chapters   run the chapters that changed again, and store them with their o
 make bench      print speed ratios against the reference libraries (make bench load: the time of
                 a training loop beside other busy processes; make bench grading: hours for a class;
                 make bench hub: a class at once)
-make mutants ROOM=attnlib/tokenizers
-                put small faults into a part of the library, and print those no test notices
-                (needs pip install mutmut, and takes long)
 make book       write the course to build/book/html as web pages: they need no kernel, no network
 make slides     write every chapter to build/slides as a lecture (reveal.js, opened from the disk;
                 NAMES=10_heads takes that one alone)
@@ -248,14 +245,14 @@ def test(python, words):
     return pytest(
         python,
         notebooks + chosen + [word for word in words if word != "--long"],
-        in_course("attnlib", "book", "grading", "tools", "tests", "chapters"),
+        in_course("attnlib", "recipes", "book", "grading", "tools", "tests", "chapters"),
     )
 
 
 def quick(python, words):
     """The command for the inner loop: style, types, and the tests that take seconds."""
     fast = ["-m", "not slow and not browser", "--ignore=tests/chapters", "--ignore=tests/grading"]
-    return pytest(python, fast + words, in_course("attnlib", "book", "tools", "tests"))
+    return pytest(python, fast + words, in_course("attnlib", "recipes", "book", "tools", "tests"))
 
 
 def chapters(python, words):
@@ -268,24 +265,12 @@ def bench(python, words):
     return [python, os.path.join("tests", "benchmarks", "run.py")] + words
 
 
-def mutants(python, words):
-    """The command that puts small faults into the library and prints those no test notices."""
-    return [python, os.path.join("tools", "mutants.py")] + words
-
-
 def module(package, name):
     """The function that makes a package's command of this name."""
     return lambda python, words: [python, "-m", package, name] + words
 
 
-COMMANDS = {
-    "lab": lab,
-    "test": test,
-    "quick": quick,
-    "chapters": chapters,
-    "bench": bench,
-    "mutants": mutants,
-}
+COMMANDS = {"lab": lab, "test": test, "quick": quick, "chapters": chapters, "bench": bench}
 COMMANDS.update((name, module("book", name)) for name in ("book", "slides", "pdf"))
 INSTRUCTORS = (
     "exercises",
@@ -311,7 +296,7 @@ def clean(root):
         ".hypothesis",
     ):
         shutil.rmtree(os.path.join(root, name), ignore_errors=True)
-    for room in ("attnlib", "book", "grading", "tests", "tools"):
+    for room in ("attnlib", "recipes", "book", "grading", "tests", "tools"):
         for folder, inside, _ in os.walk(os.path.join(root, room)):
             if "__pycache__" in inside:
                 shutil.rmtree(os.path.join(folder, "__pycache__"))

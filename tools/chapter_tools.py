@@ -17,10 +17,12 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
+from architecture import LIBRARY, behind, folders, room_of, sources
 from chapter_rules import CHAPTERS, ROOT, TIMING, chapter_paths, code_hash, header
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
@@ -47,19 +49,31 @@ LANGUAGE = {
 }
 
 
-def library_hash() -> str:
-    """A hash of everything in attnlib that a chapter's outputs may depend on."""
-    digest = hashlib.sha256()
-    for path in sorted((ROOT / "attnlib").rglob("*")):
-        if path.is_file() and path.suffix in {".py", ".js", ".css", ".json", ".bpe"}:
-            digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+# What the rooms of attnlib read; a card holds the hash of its weights.
+READ = {
+    "pretrained": ("checkpoints/*.json", "checkpoints/*.bpe"),
+    "widgets": ("widgets/*.js", "widgets/*.css"),
+}
+
+
+def library_hash(notebook: NotebookNode) -> str:
+    """A hash of what a chapter needs of attnlib: the modules it imports, and what these read."""
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    texts = sources(LIBRARY)
+    needed = behind(code, texts, {"", *folders(LIBRARY)})
+    digest = hashlib.sha256("".join(name + texts[name] for name in sorted(needed)).encode())
+    for room in sorted(READ.keys() & set(map(room_of, needed))):
+        for path in sorted(chain(*map(LIBRARY.glob, READ[room]))):
+            digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def stamped(notebook: NotebookNode) -> NotebookNode:
     """The notebook, with the hashes of its code and of the library as they are now."""
     result = copy.deepcopy(notebook)
-    result.metadata["attnlib"] = NotebookNode(code=code_hash(notebook), library=library_hash())
+    result.metadata["attnlib"] = NotebookNode(
+        code=code_hash(notebook), library=library_hash(notebook)
+    )
     return result
 
 

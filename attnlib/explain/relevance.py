@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attnlib.attention import MultiHeadAttention
 from attnlib.models import Translator
-from attnlib.models.transformer import Block, Encoded
+from attnlib.models.block import Block, Encoded
 from attnlib.tokenizers.words import PAD, padding_mask
 
 EPSILON = 1e-30

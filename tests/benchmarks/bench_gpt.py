@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from attnlib.decoding import generate, greedy
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.pretrained.conversion import from_gpt2
-from attnlib.recipes.language import GPT
 from attnlib.training import next_token_loss
+from recipes.language import GPT
 
 BATCH, LENGTH, WIDTH, VOCABULARY, NEW = 32, GPT["max_len"], GPT["d_model"], 4096, 120
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from attnlib import pretrained
 from attnlib.data import histogram, histogram_labels
 from attnlib.models.histogram import HistogramModel, accuracy, count_loss, fresh, map_facts
-from attnlib.recipes.histogram import BATCH, LR, MIXERS, QUICK, SEED, STARTS, WARMUP, trained
 from attnlib.training import fit
+from recipes.histogram import BATCH, LR, MIXERS, QUICK, SEED, STARTS, WARMUP, trained
 
 CHAPTER = definitions(
     "08_histogram_task",

@@ -21,11 +21,12 @@ from attnlib.explain.relevance import halves_rule, relevance, z_rule
 from attnlib.models import Transformer
 from attnlib.models.gates import attention_layers, with_gates
 from attnlib.pretrained import card, load
-from attnlib.recipes import translation
-from attnlib.recipes.pruning import measuring_rows, quality
-from attnlib.recipes.translation import TRANSLATORS, exact, learn, numbers, rows_of, vocabularies
+from attnlib.pretrained.translators import exact, numbers, quality, rows_of, vocabularies
 from attnlib.trace import merge_words
 from attnlib.training import token_stream
+from recipes import translation
+from recipes.pruning import measuring_rows
+from recipes.translation import TRANSLATORS, learn
 
 CHAPTER = definitions(
     "10_heads",

@@ -13,7 +13,7 @@ from chapter_code import definitions
 from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.explain.geometry import class_cosines, mean_cosine, row_entropy
-from attnlib.recipes import geometry as recipe
+from recipes import geometry as recipe
 
 CHAPTER = definitions(
     "13_geometry",

@@ -21,6 +21,7 @@ For authors, what the rules in tools/chapter_rules.py ask of chapters/NN_name.ip
 """
 
 import copy
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -283,6 +284,46 @@ def test_a_chapter_is_stale_when_its_code_or_the_library_changed() -> None:
     old_library = sample()
     old_library.metadata.attnlib.library = "another"
     assert tools.is_stale(old_library)
+
+
+def needs(code: str) -> NotebookNode:
+    """A chapter with this code, stamped as it would be when it is executed."""
+    return tools.stamped(new_notebook(cells=[new_code_cell(code)]))
+
+
+@pytest.mark.parametrize(
+    ("code", "file", "stale"),
+    [
+        ("from attnlib.explain import gradient", "explain/saliency.py", True),
+        ("from attnlib.explain import gradient", "explain/heads.py", False),
+        ("def f():\n    from attnlib.explain import heads", "explain/heads.py", True),
+        ("from attnlib.models import Transformer", "attention.py", True),
+        ("from attnlib.models import Transformer", "models/histogram.py", False),
+        ("from attnlib import pretrained", "models/histogram.py", True),
+        ("from attnlib import pretrained", "checkpoints/reviews-bpe.bpe", True),
+        ("from attnlib import pretrained", "checkpoints/rt-lstm.json", True),
+        ("from attnlib import plots", "checkpoints/rt-lstm.json", False),
+        ("from attnlib.widgets import explore", "widgets/widgets.js", True),
+        ("from attnlib.widgets import explore", "widgets/widgets.css", True),
+        ("from attnlib.widgets import explore", "explain/saliency.py", False),
+        ("x = 1", "__init__.py", True),
+    ],
+)
+def test_a_chapter_is_stale_when_what_it_imports_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, file: str, stale: bool
+) -> None:
+    library = tmp_path / "attnlib"
+    shutil.copytree(
+        rules.ROOT / "attnlib",
+        library,
+        ignore=shutil.ignore_patterns("*.safetensors", "__pycache__"),
+    )
+    monkeypatch.setattr(tools, "LIBRARY", library)
+    chapter = needs(code)
+    assert not tools.is_stale(chapter)
+    with (library / file).open("a", encoding="utf-8") as changed:
+        changed.write("\n")
+    assert tools.is_stale(chapter) == stale
 
 
 def test_cleaning_keeps_ids_slides_and_fallbacks_and_drops_the_rest() -> None:

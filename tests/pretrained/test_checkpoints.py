@@ -34,7 +34,7 @@ def saved(folder, case="Transformer", seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = MODELS[case]()
-    about = {"config": CONFIGS[case], "command": "python -m attnlib.recipes mine", "seed": seed}
+    about = {"config": CONFIGS[case], "command": "python -m recipes mine", "seed": seed}
     return model, checkpoints.save("mine", model, about, folder)
 
 
@@ -76,7 +76,7 @@ def test_card_holds_what_it_was_told_and_the_hash(folder):
         "file": "mine.safetensors",
         "sha256": found,
         "config": CONFIGS["Transformer"],
-        "command": "python -m attnlib.recipes mine",
+        "command": "python -m recipes mine",
         "seed": 7,
     }
 
@@ -94,7 +94,7 @@ def test_altered_weights_are_refused(folder):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1  # one bit of one number
     path.write_bytes(content)
-    with pytest.raises(RuntimeError, match="rebuild it with: python -m attnlib.recipes mine"):
+    with pytest.raises(RuntimeError, match="rebuild it with: python -m recipes mine"):
         pretrained.load("mine")
     path.unlink()
     with pytest.raises(RuntimeError, match="mine.safetensors: expected .* found no file"):
@@ -149,7 +149,7 @@ def test_shipped_result(name):
     card = pretrained.card(name)
     assert len(card.keys() - {"name", "kind", "command"}) > 0
     assert not card.keys() & {"file", "sha256"}
-    assert card["command"] == f"python -m attnlib.recipes {name}"
+    assert card["command"] == f"python -m recipes {name}"
     with pytest.raises(ValueError, match=f"'{name}' is no model but a result: card"):
         pretrained.load(name)
     with pytest.raises(ValueError, match=f"'{name}' is a Result, no tokenizer"):
@@ -164,7 +164,7 @@ def test_shipped_checkpoint(name):
     path = checkpoints.FOLDER / card["file"]
     assert path.stat().st_size <= 5_000_000
     assert card["name"] == name
-    assert card["command"] == f"python -m attnlib.recipes {name}"
+    assert card["command"] == f"python -m recipes {name}"
     assert {"data", "sha256", "file", "kind"} <= card.keys()
     if not isinstance(thing, BPE):
         assert {"config", "seed", "steps", "tokens", "loss"} <= card.keys()
@@ -179,7 +179,7 @@ def test_shipped_checkpoint(name):
 def test_shipped_translator(name):
     card, model = pretrained.card(name), pretrained.load(name)  # which checks the hash
     assert (checkpoints.FOLDER / card["file"]).stat().st_size <= 5_000_000
-    assert (card["name"], card["command"]) == (name, f"python -m attnlib.recipes {name}")
+    assert (card["name"], card["command"]) == (name, f"python -m recipes {name}")
     assert {"data", "sha256", "config", "seed", "steps", "tokens"} <= card.keys()
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 

@@ -119,7 +119,7 @@ def test_each_has_its_tokenizer():
 def test_other_words_are_refused(monkeypatch):
     other = Vocabulary.most_frequent(["a film"], min_count=1)
     monkeypatch.setattr(text, "vocabulary", lambda source: other)
-    with pytest.raises(RuntimeError, match="rebuild it with python -m attnlib.recipes rt-lstm"):
+    with pytest.raises(RuntimeError, match="rebuild it with python -m recipes rt-lstm"):
         pretrained.classifier("rt-lstm")
 
 

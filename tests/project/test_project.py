@@ -179,8 +179,9 @@ def test_the_model_that_is_read_but_not_run_is_installed_without_what_its_code_n
     assert "pyproject.toml tools/lock_adds.txt -o requirements.lock" in first
 
 
-def test_every_package_that_the_library_imports_is_required() -> None:
-    names = {canonicalize_name(name) for name in imported_packages(LIBRARY)}
+def test_every_package_that_library_and_recipes_import_is_required() -> None:
+    found = imported_packages(LIBRARY) | imported_packages(ROOT / "recipes")
+    names = {canonicalize_name(name) for name in found}
     table = project()["project"]
     required = {canonicalize_name(Requirement(line).name) for line in table["dependencies"]}
     required |= {name for name, by in COME_ALONG.items() if by in required}
@@ -196,7 +197,7 @@ def imported_packages(folder: Path) -> set[str]:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.partition(".")[0])
-    return found - set(sys.stdlib_module_names) - {"attnlib", "__future__"}
+    return found - set(sys.stdlib_module_names) - {"attnlib", "recipes", "__future__"}
 
 
 @pytest.mark.slow
@@ -342,7 +343,7 @@ def test_a_marked_claim_is_found() -> None:
 
 
 def test_the_readme_tells_the_losses_of_the_cards() -> None:
-    from attnlib.recipes.language import LANGUAGE_MODELS
+    from recipes.language import LANGUAGE_MODELS
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name in LANGUAGE_MODELS:

@@ -228,18 +228,7 @@ needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 def test_make_lists_its_targets_when_asked_for_nothing() -> None:
     done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for target in (
-        "lab",
-        "test",
-        "quick",
-        "chapters",
-        "bench",
-        "mutants",
-        "book",
-        "slides",
-        "pdf",
-        "clean",
-    ):
+    for target in ("lab", "test", "quick", "chapters", "bench", "book", "slides", "pdf", "clean"):
         assert f"make {target} " in done.stdout
 
 
@@ -252,7 +241,6 @@ def test_make_lists_its_targets_when_asked_for_nothing() -> None:
         (["test", "ARGS=-k attention"], "-k attention"),
         (["chapters", "NAMES=01_ngram 02_rnn"], "execute 01_ngram 02_rnn"),
         (["bench", "load"], "run.py load"),
-        (["mutants", "ROOM=attnlib/tokenizers"], "mutants.py attnlib/tokenizers"),
         (["slides", "NAMES=01_ngram"], "-m book slides 01_ngram"),
         (["release", "NAME=01_ngram", "DUE=2026-12-01 12:00"], "01_ngram --due 2026-12-01 12:00"),
         (["lab", "TORCH_INDEX=file:///wheels in a folder"], "-m jupyterlab"),

@@ -20,6 +20,7 @@ FOLDERS = (
     "docs",
     "exercises",
     "grading",
+    "recipes",
     "solutions",
     "tests",
     "tools",
@@ -76,7 +77,7 @@ def test_a_mark_for_the_formatter_is_found() -> None:
 
 
 def test_the_strict_type_checker_finds_nothing() -> None:
-    rooms = [room for room in ("attnlib", "grading") if (ROOT / room).is_dir()]
+    rooms = [room for room in ("attnlib", "recipes", "grading") if (ROOT / room).is_dir()]
     run_tool("mypy", "--strict", *rooms)
 
 

@@ -8,9 +8,9 @@ import torch
 from attnlib import pretrained
 from attnlib.explain.geometry import mean_cosine, row_entropy
 from attnlib.models import TransformerClassifier
-from attnlib.recipes import geometry as recipe
-from attnlib.recipes.__main__ import main
 from attnlib.training.classification import Examples, classification_loss
+from recipes import geometry as recipe
+from recipes.__main__ import main
 
 LENGTHS = (9, 4, 6, 9, 5, 7)
 

@@ -8,9 +8,9 @@ import torch
 from attnlib import pretrained
 from attnlib.models import HistogramModel
 from attnlib.pretrained import checkpoints
-from attnlib.recipes import histogram
-from attnlib.recipes.__main__ import RECIPES
 from attnlib.training import History
+from recipes import histogram
+from recipes.__main__ import RECIPES
 
 SHIPPED = {name: pretrained.card(name) for name in (*histogram.MINIMA, "histogram-counting")}
 
@@ -47,7 +47,7 @@ def test_a_recipe_writes_a_model_and_its_card(name, small):
     card, model = pretrained.card(name), pretrained.load(name)
     assert isinstance(model, HistogramModel)
     assert card.keys() == SHIPPED[name].keys()
-    assert card["command"] == f"python -m attnlib.recipes {name}"
+    assert card["command"] == f"python -m recipes {name}"
     assert 0 < card["accuracy"] < 1
     assert card["loss"]["nats_per_place"] > 0
     if name == "histogram-positional":

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from attnlib import pretrained
-from attnlib.recipes import identifiability as recipe
-from attnlib.recipes.__main__ import main
 from attnlib.training.classification import Examples
+from recipes import identifiability as recipe
+from recipes.__main__ import main
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def test_the_stored_card_is_that_of_the_recipe():
     ]
     made = recipe.about(None, found)
     assert card == card | made | {"d_k": list(recipe.D_K), "seeds": list(recipe.SEEDS)}
-    assert card["command"] == "python -m attnlib.recipes key-width"
+    assert card["command"] == "python -m recipes key-width"
 
 
 def test_the_best_epoch_is_chosen_by_the_validation_split(monkeypatch):

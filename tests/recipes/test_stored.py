@@ -15,13 +15,13 @@ from attnlib.data import REVIEW_SPLITS, reviews
 from attnlib.models.histogram import accuracy as share_of_places
 from attnlib.models.histogram import count_loss, map_facts
 from attnlib.pretrained import classifier
-from attnlib.recipes import circuits, classification, histogram, language, translation
-from attnlib.recipes.__main__ import RECIPES
-from attnlib.recipes.classification import CLASSIFIERS
 from attnlib.training import classification as training
 from attnlib.training import loop
 from attnlib.training.classification import MAX_LEN, Examples, accuracy, examples
 from attnlib.training.language import evaluate, next_token_loss, token_stream
+from recipes import circuits, classification, histogram, language, translation
+from recipes.__main__ import RECIPES
+from recipes.classification import CLASSIFIERS
 
 TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
 HISTOGRAMS = (*histogram.MINIMA, "histogram-counting")
@@ -89,7 +89,7 @@ def test_a_card_tells_the_settings_of_its_recipe(name, monkeypatch):
 
 @pytest.mark.parametrize("name", pretrained.names())
 def test_every_card_tells_how_to_make_it_again(name):
-    assert pretrained.card(name)["command"] == f"python -m attnlib.recipes {name}"
+    assert pretrained.card(name)["command"] == f"python -m recipes {name}"
     assert name in RECIPES
 
 

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlib.explain.relevance import halves_rule, held_fixed, relevance, z_rule
 from attnlib.models.gates import Gated, attention_layers, gate_shape, p_open, scaled, with_gates
 from attnlib.models.seq2seq import translation_loss
 from attnlib.pretrained.checkpoints import card, load
-from attnlib.recipes import translation
-from attnlib.recipes.cards import result, rounded
-from attnlib.recipes.translation import Rows
+from attnlib.pretrained.translators import Rows, numbers, quality, rows_of, vocabularies
 from attnlib.tokenizers.words import PAD
+from recipes import translation
+from recipes.cards import result, rounded
 
 LAMBDAS, PRUNED = (0.01, 0.03, 0.1, 0.2, 0.4), 0.2  # PRUNED: compared with other choices
 CHOICES = ("relevance, z-rule", "one by one", "magnitude", "random 0", "random 1")
@@ -32,27 +32,9 @@ TUNED, SHUFFLES = 600, 5  # steps with gates, or after pruning; random orders
 
 def measuring_rows() -> tuple[Rows, Rows]:
     """Two sets of numbers that were never trained on: to rank heads with, and to judge with."""
-    chosen = translation.numbers(RANKED + JUDGED, 1, translation.SHORT, tested=True)
-    words = translation.vocabularies()
-    return translation.rows_of(words, chosen[:RANKED]), translation.rows_of(words, chosen[RANKED:])
-
-
-@torch.no_grad()
-def quality(model: Any, rows: Rows, gates: Tensor | None = None) -> tuple[float, float]:
-    """Nats per token, and the share of translations right to the last word.
-
-    A greedy translation is the right one exactly if, after every right beginning, the next right
-    word is the most probable; so one pass over the right translations tells.
-    """
-    source, target = rows
-    gates = torch.ones(gate_shape(model)) if gates is None else gates
-    pair = source, target[:, :-1]
-    logits = torch.func.functional_call(model.eval(), scaled(model, gates), pair)
-    wanted = target[:, 1:]
-    real = wanted != PAD
-    loss = nn.functional.cross_entropy(logits[real], wanted[real])
-    right = ((logits.argmax(-1) == wanted) | ~real).all(1)
-    return rounded(loss, 6), rounded(right.double().mean())
+    chosen = numbers(RANKED + JUDGED, 1, tested=True)
+    words = vocabularies()
+    return rows_of(words, chosen[:RANKED]), rows_of(words, chosen[RANKED:])
 
 
 def rankings(model: Any, rows: Rows) -> dict[str, Tensor]:

@@ -17,10 +17,10 @@ from torch.nn.utils import parametrize
 
 from attnlib.data import REVIEWS_SHA256, Split, reviews
 from attnlib.pretrained.checkpoints import KINDS, card, load, save, tokenizer
-from attnlib.recipes.cards import command, finished, rounded, write
 from attnlib.tokenizers.bpe import BPE
 from attnlib.training import bits_per_byte, evaluate, fit, next_token_loss, token_stream, windows
 from attnlib.training.loop import History
+from recipes.cards import command, finished, rounded, write
 
 STEPS, BATCH, LENGTH, VOCABULARY, SEED = 5_000, 32, 128, 4_096, 1
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from attnlib.data import histogram
 from attnlib.models.histogram import SEES, HistogramModel, accuracy, count_loss, fresh, map_facts
-from attnlib.recipes.cards import finished, rounded, write
 from attnlib.training.loop import Batch, History, fit, shuffled
+from recipes.cards import finished, rounded, write
 
 MINIMA = tuple(f"histogram-{sees}" for sees in SEES)
 ROWS, SPLIT, QUICK, BATCH, SEED = 50_000, 0.7, 1_500, 128, 1

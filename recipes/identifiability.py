@@ -23,8 +23,8 @@ from torch import nn
 from attnlib.data import REVIEWS_SHA256
 from attnlib.models import ClsClassifier
 from attnlib.models.evaluation import evaluating
-from attnlib.recipes.cards import finished, result, rounded, sweep
 from attnlib.training import classification as training
+from recipes.cards import finished, result, rounded, sweep
 
 D_K, SEEDS = (1, 16, 256), (0, 1, 2)
 ROWS = tuple((combine, divisor) for divisor in ("d_k", "d_v") for combine in ("concat", "add"))
