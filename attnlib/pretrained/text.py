@@ -4,7 +4,7 @@ Every text model of the course is a `TextModel`: an encoder, a classifier, a lan
 hides no part: `text_model.model` and `text_model.tokenizer` are there to be used on their own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +13,7 @@ import torch
 from attnlib import decoding
 from attnlib.models import AttentionClassifier, TransformerClassifier
 from attnlib.models.transformer import Transformer
+from attnlib.pretrained.chat import STOP, chat_ids
 from attnlib.pretrained.checkpoints import card, load, tokenizer
 from attnlib.tokenizers.bpe import BPE, END
 from attnlib.tokenizers.wordpiece import WordPiece
@@ -108,6 +109,27 @@ class LanguageModel(TextModel[Transformer, BPE]):
         prompt = torch.tensor(self.encode(text) or [self.end])
         ids = decoding.generate(self.model, prompt, max_new_tokens, stop=self.end, **settings)
         return self.decode(i for i in ids.tolist() if i != self.end)
+
+    def chat(
+        self, messages: Sequence[Mapping[str, str]], max_new_tokens: int = 256, **settings: Any
+    ) -> str:
+        """Answer the last message of a conversation, if the model was taught to.
+
+        Args:
+            messages: as in `chat_ids`: [{"role": "user", "content": "…"}].
+            max_new_tokens: at most so many.
+            settings: as in `generate`.
+
+        Returns:
+            the answer alone.
+
+        Raises:
+            TypeError, ValueError: as in `chat_ids`.
+        """
+        prompt = torch.tensor(chat_ids(messages, self.tokenizer))
+        stop = self.tokenizer.special_tokens[STOP]
+        ids = decoding.generate(self.model, prompt, max_new_tokens, stop=stop, **settings)
+        return self.decode(i for i in ids[len(prompt) :].tolist() if i != stop)
 
     def __repr__(self) -> str:
         """Name and size, in one line."""
