@@ -215,7 +215,7 @@ def signed_page(page: Any, tmp_path: Path, scheme: str = "light") -> tuple[Any, 
     return parts(page)[1:]
 
 
-CELLS = """canvas => { // the colour of every cell; a pointer that is everywhere finds where they are
+CELLS = """canvas => { // the colour of every cell, found by a pointer that is everywhere
   const read = canvas.closest('.attn').querySelector('.attn-read'), places = {};
   const { left, top, width, height } = canvas.getBoundingClientRect();
   for (let x = 0; x < width; x += 20) for (let y = 0; y < height; y += 20) {
