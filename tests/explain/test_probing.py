@@ -54,6 +54,21 @@ def test_a_probe_finds_what_was_planted_and_nothing_in_noise(planted):
     assert accuracy(states, labels[torch.randperm(N)])[0] < 1 / K + 0.1
 
 
+@pytest.mark.parametrize("width", [0, 3])
+def test_what_never_varies_loses_its_weight_by_decay_alone(planted, width):
+    """No gradient reaches it, so AdamW shrinks it by 1 − 0.1 · rate in each of the 60 steps."""
+    states, labels = planted[0][:256].clone(), planted[1][:256]
+    states[:, :, 0] = 0
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        first = probing.Probe(states, K, width).W[0][:, 0]
+    found = probing.train_probe(states, labels, K, width).W[0][:, 0]
+    # the rate falls as a cosine from 0.01 to 0.001: 0.0055 on average
+    torch.testing.assert_close(
+        found / first, torch.full_like(found, math.exp(-0.1 * 0.33)), rtol=2e-3, atol=0
+    )
+
+
 @pytest.mark.claim(72)
 def test_the_states_and_the_callers_randomness_are_left_alone(planted):
     states, labels = planted

@@ -720,9 +720,10 @@ def test_points_that_a_person_gave_win_and_feedback_is_written(
     with Gradebook(places.gradebook, "attention") as gradebook:
         grade = gradebook.find_grade(task, NAME, NAME, "bob")
         grade.manual_score, grade.needs_manual_grade = 1.5, False
+        grade.extra_credit = 0.25
         gradebook.db.commit()
     mark = next(m for m in marks(places) if (m.student, m.task) == ("bob", task))
-    assert (mark.points, mark.status) == (1.5, "graded")
+    assert (mark.points, mark.status) == (1.75, "graded")
     assert "by hand" in mark.reason
     others = [m for m in marks(places) if m.student == "bob" and m.task != task]
     assert {m.points for m in others} == {0.0}

@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import nbformat
+import pytest
 from bank import ROOT, solutions
 from cells import run
 from each import each
@@ -119,6 +120,19 @@ def test_no_submission_stalls_it(cells: list[str]) -> None:
     start = time.process_time()
     scan(cells)
     assert time.process_time() - start < 8
+
+
+def test_half_a_character_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lone surrogate, which the tokenizer of Python 3.12 and newer cannot encode."""
+    whole = scanning.tokenize.generate_tokens
+
+    def strict(readline: Any) -> Any:
+        readline.__self__.getvalue().encode()
+        return whole(readline)
+
+    monkeypatch.setattr(scanning.tokenize, "generate_tokens", strict)
+    found = find("import ctypes\nx = '\udcff eval'  # exec \ud800")
+    assert found == Findings((), ("cell 2 uses ctypes",))
 
 
 def test_twice_the_cells_take_about_twice_the_time() -> None:

@@ -571,6 +571,9 @@ def test_dropout_hits_embeddings_and_what_each_block_writes():
     assert (model.embed(ids) == 0).all()
     x = torch.randn(1, 5, WIDTH).double()
     assert torch.equal(model.blocks[0](x, None, False)[0], x)  # nothing is added to the stream
+    reader = model_of(config_of(dropout=1.0, norm="none", layers=1, cross=True)).train()
+    memory = torch.randn(1, 3, WIDTH).double(), torch.ones(1, 3, dtype=torch.bool)
+    assert torch.equal(reader.blocks[0](x, None, False, memory=memory)[0], x)
 
 
 def test_a_small_gpt_learns_a_pattern_by_heart():

@@ -11,6 +11,7 @@ from each import each
 from gpt2_layout import to_gpt2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import GPT2Config
 
 from attnlib import data, pretrained
 from attnlib.models import TransformerConfig
@@ -56,6 +57,14 @@ def wordpiece():
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(package())
+
+
+def test_the_configuration_of_gpt2_is_the_published_one():
+    ours, theirs = TransformerConfig.gpt2(), GPT2Config()
+    sizes = ours.vocab_size, ours.d_model, ours.layers, ours.heads, ours.max_len
+    assert sizes == (50_257, theirs.n_embd, theirs.n_layer, theirs.n_head, theirs.n_positions)
+    assert ours.dropout == theirs.resid_pdrop == theirs.embd_pdrop
+    assert (ours.norm_eps, ours.activation) == (theirs.layer_norm_epsilon, "gelu_tanh")
 
 
 @torch.no_grad()
@@ -311,5 +320,5 @@ def test_damaged_weights_say_which_file_to_delete(hub):
 def test_other_weights_in_the_cache_are_refused(hub, small_model):
     weights = to_gpt2(small_model())
     publish(hub, weights | {"wpe.weight": weights["wpe.weight"][:9].clone()})
-    with pytest.raises(ValueError, match=r"wpe.weight must be \(16, 12\) .*, got \(9, 12\)"):
+    with pytest.raises(ValueError, match=r"wpe.weight of shape \(9, 12\) does not give W_P"):
         pretrained.gpt2()

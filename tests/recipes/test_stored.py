@@ -25,7 +25,7 @@ from recipes.__main__ import RECIPES
 from recipes.classification import CLASSIFIERS
 
 TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
-HISTOGRAMS = (*histogram.MINIMA, "histogram-counting")
+HISTOGRAMS = (*histogram.MINIMA, *histogram.UNFINISHED, "histogram-counting")
 
 
 def loss_of(card):
