@@ -124,6 +124,7 @@ def test_the_stored_card_holds_the_runs_of_the_recipe_and_the_stored_model():
     assert stored["loss"]["nats_per_text"] == row["loss"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_stored_model_is_what_its_row_of_the_card_says():
     model, row = pretrained.load("geometry-5"), pretrained.card("geometry")["runs"][9]
