@@ -223,7 +223,8 @@ def gate(name: str, steps: int | None, folder: Path) -> Path:
 
 def gated(translator: str, strength: float, steps: int) -> dict[str, Any]:
     """One translator trained on with gates: what is open, and how good it still is."""
-    model = Gated(load(translator))
+    ready: Any = load(translator)
+    model = Gated(ready)
     translation.learn(
         model, 10 + translation.TRANSLATORS[translator], steps, partial(penalised_loss, strength)
     )

@@ -120,7 +120,8 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, rule: Rule, x: Tensor, W: Tensor, b: Tensor | None, scale: Any) -> Tensor:
         ctx.rule = rule
         ctx.save_for_backward(x, W, b)
-        return (x @ W if b is None else x @ W + b) / scale
+        z: Tensor = (x @ W if b is None else x @ W + b) / scale
+        return z
 
     @staticmethod
     def backward(ctx: Any, *relevance: Tensor) -> Any:

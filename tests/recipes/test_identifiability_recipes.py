@@ -32,7 +32,7 @@ def any_weights(d_k, combine, divisor="d_k", seed=0):
 
 @torch.no_grad()
 def directions(model, x):
-    """u of every head, (H, d_model), for a query from x (1, d_model): a word scores word · u + c."""
+    """u of every head, (H, d_model): word · u + c is a score, the query being that of x (1, d)."""
     layer = model.encoder.blocks[0].attention
     q = x @ layer.W_Q + layer.b_Q[:, None]  # (H, 1, d_k)
     return (layer.W_K @ q.mT)[..., 0] / layer.W_K.shape[-1] ** 0.5
