@@ -17,13 +17,15 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
+from architecture import LIBRARY, behind, folders, room_of, sources
 from chapter_rules import CHAPTERS, ROOT, TIMING, chapter_paths, code_hash, header
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 README = ROOT / "README.md"
@@ -47,19 +49,31 @@ LANGUAGE = {
 }
 
 
-def library_hash() -> str:
-    """A hash of everything in attnlib that a chapter's outputs may depend on."""
-    digest = hashlib.sha256()
-    for path in sorted((ROOT / "attnlib").rglob("*")):
-        if path.is_file() and path.suffix in {".py", ".js", ".css", ".json", ".bpe"}:
-            digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+# What the rooms of attnlib read; a card holds the hash of its weights.
+READ = {
+    "pretrained": ("checkpoints/*.json", "checkpoints/*.bpe"),
+    "widgets": ("widgets/*.js", "widgets/*.css"),
+}
+
+
+def library_hash(notebook: NotebookNode) -> str:
+    """A hash of what a chapter needs of attnlib: the modules it imports, and what these read."""
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    texts = sources(LIBRARY)
+    needed = behind(code, texts, {"", *folders(LIBRARY)})
+    digest = hashlib.sha256("".join(name + texts[name] for name in sorted(needed)).encode())
+    for room in sorted(READ.keys() & set(map(room_of, needed))):
+        for path in sorted(chain(*map(LIBRARY.glob, READ[room]))):
+            digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def stamped(notebook: NotebookNode) -> NotebookNode:
     """The notebook, with the hashes of its code and of the library as they are now."""
     result = copy.deepcopy(notebook)
-    result.metadata["attnlib"] = NotebookNode(code=code_hash(notebook), library=library_hash())
+    result.metadata["attnlib"] = NotebookNode(
+        code=code_hash(notebook), library=library_hash(notebook)
+    )
     return result
 
 
@@ -102,6 +116,10 @@ def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return result
 
 
+class Stopped(Exception):
+    """A chapter that did not run to its end: the first line says in which cell, and why."""
+
+
 class Executed(NamedTuple):
     """A chapter that was run from nothing."""
 
@@ -114,7 +132,7 @@ def executed(path: Path) -> Executed:
     """Execute a chapter from nothing.
 
     Raises:
-        CellExecutionError: if a cell fails.
+        Stopped: if a cell fails, takes too long or ends its kernel.
     """
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
@@ -126,10 +144,25 @@ def executed(path: Path) -> Executed:
         extra_arguments=["--log-level=ERROR"],  # not that it listens on this machine alone
         resources={"metadata": {"path": str(path.parent)}},
     )
+    at = [0]
+    client.on_cell_start = lambda cell, cell_index: at.append(cell_index)
     began = time.perf_counter()
-    client.execute(env=os.environ | KERNEL_SETTINGS)
+    try:
+        client.execute(env=os.environ | KERNEL_SETTINGS)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        raise Stopped(stop(notebook, at[-1], error)) from error
     seconds = time.perf_counter() - began
     return Executed(*parted(stamped(cleaned(notebook))), seconds)
+
+
+def stop(notebook: NotebookNode, at: int, error: Exception) -> str:
+    """In which cell a chapter stopped, and why; what the kernel said follows."""
+    first = notebook.cells[at].source.strip().partition("\n")[0]
+    why = f"{type(error).__name__}: {error}"
+    if isinstance(error, CellExecutionError):
+        why = f"{error.ename}: {error.evalue}"
+    short = why.partition("\n")[0]
+    return f"cell {at + 1} of {len(notebook.cells)}, `{first}`, stopped with {short}\n{error}"
 
 
 def parted(notebook: NotebookNode) -> tuple[NotebookNode, dict[str, dict[str, Any]]]:
@@ -217,9 +250,9 @@ def execute(paths: Sequence[Path], everything: bool, times: bool) -> int:
             continue
         try:
             done = executed(path)
-        except CellExecutionError as error:
+        except Stopped as error:
             failed += 1
-            print(f"{path.stem}: failed, and stays as it was\n{error}", file=sys.stderr)
+            print(f"{path.stem}: stays as it was: {error}", file=sys.stderr)
             continue
         notebook, told = done.notebook, header(done.notebook).run
         print(f"{path.stem}: {done.seconds:.1f} s (the header says {told} s)", flush=True)

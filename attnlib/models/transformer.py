@@ -98,10 +98,12 @@ class Transformer(nn.Module):
         need_weights: bool = False,
         memory: Encoded | None = None,
         edits: Edits | None = None,
+        first: int = 0,
     ) -> Iterator[LayerState]:
         """Send embeddings (B, T, d_model) through the layers: what each did, one after the other.
 
-        The one loop over the blocks; mask, cache, memory and edits are as in `hidden`.
+        The one loop over the blocks; mask, cache, memory and edits are as in `hidden`. With a
+        `first` other than 0, x is the stream that enters this layer, and those before are left out.
         """
         config = self.config
         if config.cross != (memory is not None):
@@ -111,8 +113,8 @@ class Transformer(nn.Module):
             raise ValueError("edits and a cache do not go together: read the whole text anew")
         check_edits(edits or {}, config.layers, config.cross, config.d_ff is not None)
         allowed = None if mask is None else mask[:, None, None, :]
-        x = LayerEdits(edits, 0)("stream", x)
-        for layer, block in enumerate(self.blocks):
+        x = LayerEdits(edits, first)("stream", x)
+        for layer, block in list(enumerate(self.blocks))[first:]:
             state: LayerState = block(x, allowed, need_weights, cache, layer, memory, edits)
             x = LayerEdits(edits, layer + 1)("stream", state.residual)
             yield state._replace(residual=x)

@@ -5,6 +5,7 @@
 
 from attnlib.pretrained.annotations import ParsedSentence, parsed_sentences
 from attnlib.pretrained.checkpoints import card, history, load, names, tokenizer
+from attnlib.pretrained.huggingface import from_huggingface
 from attnlib.pretrained.published import gpt2, minilm
 from attnlib.pretrained.text import LanguageModel, TextModel, classifier, language_model
 
@@ -14,6 +15,7 @@ __all__ = [
     "TextModel",
     "card",
     "classifier",
+    "from_huggingface",
     "gpt2",
     "history",
     "language_model",

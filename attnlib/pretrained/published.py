@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from attnlib.data import package_file
 from attnlib.models.config import TransformerConfig
 from attnlib.models.transformer import Transformer
-from attnlib.pretrained.conversion import from_bert, from_gpt2
+from attnlib.pretrained.conversion import convert
 from attnlib.pretrained.text import OWN_GPT, LanguageModel, TextModel, language_model
 from attnlib.tokenizers.bpe import BPE
 from attnlib.tokenizers.wordpiece import WordPiece
@@ -50,7 +50,7 @@ def gpt2(download: bool = False) -> LanguageModel:
         ) from error
     with torch.device("meta"):  # shapes without numbers, since the numbers come from the file
         model = Transformer(config)
-    model.load_state_dict(from_gpt2(weights, config), assign=True)
+    model.load_state_dict(convert(weights, config, "gpt2"), assign=True)
     return LanguageModel(model.float().eval(), BPE.gpt2(), "gpt2")
 
 
@@ -88,6 +88,6 @@ def minilm() -> TextModel[Transformer, WordPiece]:
     config = TransformerConfig(30_522, 384, 6, 12, d_ff=1536, max_len=512, norm_eps=1e-12)
     config = replace(config, norm="post", embed_norm=True, causal=False, bias=True, head=False)
     model = Transformer(config)
-    model.load_state_dict(from_bert(load_file(weights), config))
+    model.load_state_dict(convert(load_file(weights), config, "bert"))
     word_piece = WordPiece(weights.with_name("tokenizer.json"), config.max_len)
     return TextModel(model.eval(), word_piece, "all-MiniLM-L6-v2")

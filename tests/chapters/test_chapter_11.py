@@ -18,7 +18,7 @@ CHAPTER = definitions(
     "11_probing",
     *("minilm", "lm", "read_minilm", "read_gpt", "states_of", "numbered", "untrained"),
     *("one", "many", "nouns", "contexts", "of_noun", "singular", "plurals", "past", "present"),
-    *("log_odds", "unit", "read_by", "pushed", "effect", "gap_without", "verb_gap", "at_the_end"),
+    *("log_odds", "unit", "read_by", "pushed", "effect", "gap_without", "streams_of"),
     *("around", "of_verbs", "same_neighbours", "verbs"),
 )
 SPACE = CHAPTER.states_of.__globals__
@@ -182,8 +182,8 @@ def number():
     verb = torch.isin(stream[1:], torch.tensor(CHAPTER.singular + CHAPTER.plurals))
     where = (torch.isin(pair[stream[:-1]], held_out) & verb).nonzero()[:, 0]
     ids = CHAPTER.contexts(stream, where, 9)
-    SPACE["ids"] = ids
-    SPACE["usual"] = CHAPTER.log_odds(ids)
+    SPACE["streams"] = CHAPTER.streams_of(ids)
+    SPACE["usual"] = CHAPTER.log_odds(SPACE["streams"][0], 0)
     SPACE["sign"] = 1 - 2 * is_plural[ids[:, -1]]
     SPACE["apart"] = states[labels == 1].mean(0) - states[labels == 0].mean(0)
     SPACE["noun_states"] = states
@@ -222,16 +222,17 @@ def test_a_push_along_number_moves_the_verb_more_than_any_random_one(number):
         assert CHAPTER.effect(mean[layer], layer).mean() > max(3, 1.5 * other)
         assert CHAPTER.effect(read[layer], layer).mean() > max(2, 1.1 * other)
         assert CHAPTER.effect(mean[layer], layer, strength=0).abs().max() < 1e-3
-        tense, ids = (CHAPTER.past, CHAPTER.present), number[2]
-        now = CHAPTER.log_odds(ids, CHAPTER.pushed(mean[layer], layer), *tense)
-        change = now - CHAPTER.log_odds(ids, None, *tense)
+        tense = CHAPTER.past, CHAPTER.present
+        x, pushed = SPACE["streams"][layer], CHAPTER.pushed(mean[layer], layer)
+        change = CHAPTER.log_odds(pushed, layer, *tense) - CHAPTER.log_odds(x, layer, *tense)
         assert change.abs().mean() < 1.5
 
 
 @pytest.mark.claim(75)
 def test_without_the_direction_part_of_the_agreement_is_gone(number):
     mean, read, *_ = number
-    full = CHAPTER.verb_gap(None)
+    sign, usual = SPACE["sign"], SPACE["usual"]
+    full = (usual[sign < 0].mean() - usual[sign > 0].mean()).item()
     random = CHAPTER.unit(torch.randn(5, 128, generator=torch.Generator().manual_seed(2)))
     for layer in (0, 2, 4):
         least = min(CHAPTER.gap_without(r, layer) for r in random) / full
@@ -239,8 +240,8 @@ def test_without_the_direction_part_of_the_agreement_is_gone(number):
         assert 0.1 < by_mean < by_probe < 0.85 < 0.93 < least
     held_out = number[2][:, -1].unique()
     the = torch.tensor([[LM.end, *LM.encode("The"), t] for t in held_out.tolist()])
-    alone = the, 1 - 2 * SPACE["plural_of"][held_out]
-    whole = CHAPTER.verb_gap(None, alone)
+    alone = CHAPTER.streams_of(the), 1 - 2 * SPACE["plural_of"][held_out]
+    whole = CHAPTER.gap_without(torch.zeros(128), 0, alone)
     assert whole > 4
     for layer in (0, 2):  # the words around the noun hold a part of what remains
         share = CHAPTER.gap_without(mean[layer], layer, alone) / whole

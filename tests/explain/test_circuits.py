@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from each import each
 
 from attnlib import pretrained
 from attnlib.explain import circuits
@@ -119,8 +120,8 @@ def test_circuits_of_all_heads_at_once():
         assert torch.allclose(ov[h], rows @ layer.W_VO[h] @ model.W_U, atol=1e-5)
 
 
-@pytest.mark.parametrize("block", [1, 3, 20, 100])
-@pytest.mark.parametrize("count", [1, 7, 60])
+@each("block", [1, 3, 20, 100])
+@each("count", [1, 7, 60])
 def test_largest_entries_are_those_of_the_whole_product(block, count):
     generator = torch.Generator().manual_seed(0)
     left = torch.randn(20, 4, generator=generator)

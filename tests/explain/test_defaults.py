@@ -2,7 +2,7 @@
 
 import inspect
 
-import pytest
+from each import each
 
 from attnlib import explain
 from attnlib.explain import RankCorrelation
@@ -35,9 +35,7 @@ def defaults(function):
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in explain.__all__ if inspect.isfunction(getattr(explain, n))]
-)
+@each("name", [n for n in explain.__all__ if inspect.isfunction(getattr(explain, n))])
 def test_the_defaults_of_a_measure(name):
     assert defaults(getattr(explain, name)) == DEFAULTS.get(name, {})
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from torch import nn
 
 from attnlib.explain.relevance import alpha_beta_rule, relevance, z_rule
@@ -53,8 +54,8 @@ def by_hand(rule, x, W, R, b):
 
 
 @pytest.mark.claim(68)
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("kind", ["mixed", "biased", "one sign"])
+@each("rule", RULES)
+@each("kind", ["mixed", "biased", "one sign"])
 def test_a_rule_is_what_its_formula_says(rule, kind):
     x, W, R = numbers(0, 5), numbers(1, 5, 3), numbers(2, 3)
     b = numbers(3, 3) if kind == "biased" else torch.zeros(3).double()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_transformer import assert_near, config_of, ids_of, model_of
+from tiny import assert_near, config_of, ids_of, model_of
 
 from attnlib.models import KVCache
 from attnlib.models.edits import SITES

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 
 from attnlib.models import Translator
 from attnlib.models.gates import (
@@ -28,7 +29,7 @@ def pair(seed=0):
 
 
 @pytest.mark.claim(69)
-@pytest.mark.parametrize("log_a", [-3.0, -2.4, -1.0, 0.0, 0.7, 2.0])
+@each("log_a", [-3.0, -2.4, -1.0, 0.0, 0.7, 2.0])
 def test_the_formula_of_an_open_gate_is_its_frequency(log_a):
     n = 200_000
     u = torch.rand(n, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

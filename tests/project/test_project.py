@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import yaml
 from course_files import course_files
+from each import each
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -106,9 +107,7 @@ def environments() -> Iterator[dict[str, str]]:
             yield system | {"python_version": short, "python_full_version": version}
 
 
-@pytest.mark.parametrize(
-    "where", list(environments()), ids=lambda where: " ".join(list(where.values())[::4])
-)
+@each("where", list(environments()))
 def test_the_lock_keeps_the_bounds_on_every_system(where: dict[str, str]) -> None:
     here = [entry for entry, _ in locked() if not entry.marker or entry.marker.evaluate(where)]
     versions = {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in here}
@@ -152,8 +151,9 @@ def test_the_lock_leaves_torch_and_its_cuda_libraries_to_the_index_that_torch_is
     ).read_text(encoding="utf-8")
 
 
-def test_every_package_that_the_library_imports_is_required() -> None:
-    names = {canonicalize_name(name) for name in imported_packages(LIBRARY)}
+def test_every_package_that_library_and_recipes_import_is_required() -> None:
+    found = imported_packages(LIBRARY) | imported_packages(ROOT / "recipes")
+    names = {canonicalize_name(name) for name in found}
     table = project()["project"]
     required = {canonicalize_name(Requirement(line).name) for line in table["dependencies"]}
     required |= {name for name, by in COME_ALONG.items() if by in required}
@@ -169,7 +169,7 @@ def imported_packages(folder: Path) -> set[str]:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.partition(".")[0])
-    return found - set(sys.stdlib_module_names) - {"attnlib", "__future__"}
+    return found - set(sys.stdlib_module_names) - {"attnlib", "recipes", "__future__"}
 
 
 @pytest.mark.slow

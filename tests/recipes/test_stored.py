@@ -24,7 +24,7 @@ from recipes.__main__ import RECIPES
 from recipes.classification import CLASSIFIERS
 
 TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
-HISTOGRAMS = (*histogram.MINIMA, "histogram-counting")
+HISTOGRAMS = (*histogram.MINIMA, *histogram.UNFINISHED, "histogram-counting")
 README = Path(__file__).parents[2] / "README.md"
 
 
