@@ -26,12 +26,12 @@ from attnlib.pretrained.published import smollm2_file
 
 NEW, LENGTH = 60, 100
 MEMORY = """
-import resource
+import re
 import torch, attnlib.pretrained as pretrained
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+most = lambda: int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) / 1e6
+before = most()
 pretrained.smollm2()
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(before / 1e6, after / 1e6)
+print(before, most())
 """
 
 
@@ -54,7 +54,9 @@ def in_transformers(lm: LanguageModel) -> nn.Module:
     """The reference implementation with the same weights, as `transformers` reads the file."""
     from transformers import LlamaConfig, LlamaForCausalLM
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     config = lm.model.config
     theirs = LlamaForCausalLM(
         LlamaConfig(
