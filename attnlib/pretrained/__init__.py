@@ -6,6 +6,7 @@ published ones.
 
 from attnlib.pretrained.annotations import ParsedSentence, parsed_sentences
 from attnlib.pretrained.checkpoints import card, history, load, names, tokenizer
+from attnlib.pretrained.huggingface import from_huggingface
 from attnlib.pretrained.published import gpt2, minilm, smollm2
 from attnlib.pretrained.text import LanguageModel, TextModel, classifier, language_model
 
@@ -15,6 +16,7 @@ __all__ = [
     "TextModel",
     "card",
     "classifier",
+    "from_huggingface",
     "gpt2",
     "history",
     "language_model",

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from attnlib.data import package_file
 from attnlib.models.config import TransformerConfig
 from attnlib.models.transformer import Transformer
-from attnlib.pretrained.conversion import from_bert, from_gpt2, from_llama
+from attnlib.pretrained.conversion import convert
 from attnlib.pretrained.gguf import GGUF
 from attnlib.pretrained.text import OWN_GPT, LanguageModel, TextModel, language_model
 from attnlib.tokenizers.bpe import BPE
@@ -56,7 +56,7 @@ def gpt2(download: bool = False) -> LanguageModel:
         ) from error
     with torch.device("meta"):  # shapes without numbers, since the numbers come from the file
         model = Transformer(config)
-    model.load_state_dict(from_gpt2(weights, config), assign=True)
+    model.load_state_dict(convert(weights, config, "gpt2"), assign=True)
     return LanguageModel(model.float().eval(), BPE.gpt2(), "gpt2")
 
 
@@ -94,7 +94,7 @@ def minilm() -> TextModel[Transformer, WordPiece]:
     config = TransformerConfig(30_522, 384, 6, 12, d_ff=1536, max_len=512, norm_eps=1e-12)
     config = replace(config, norm="post", embed_norm=True, causal=False, bias=True, head=False)
     model = Transformer(config)
-    model.load_state_dict(from_bert(load_file(weights), config))
+    model.load_state_dict(convert(load_file(weights), config, "bert"))
     word_piece = WordPiece(weights.with_name("tokenizer.json"), config.max_len)
     return TextModel(model.eval(), word_piece, "all-MiniLM-L6-v2")
 
@@ -122,7 +122,7 @@ def smollm2() -> LanguageModel:
     config = replace(config, activation="silu", gated=True)
     with torch.device("meta"):  # shapes without numbers, since the numbers come from the file
         model = Transformer(config)
-    model.load_state_dict(from_llama(file, config), assign=True)
+    model.load_state_dict(convert(file, config, "gguf"), assign=True)
     return LanguageModel(model.eval(), bpe_of(file.metadata), "SmolLM2-135M-Instruct")
 
 

@@ -46,7 +46,7 @@ class TextModel(Generic[M, T]):
         """The ids of a text, as the tokenizer gives them."""
         return self.tokenizer.encode(text)
 
-    def trace(self, text: str, keep: str | Iterable[str] = ()) -> Trace:
+    def trace(self, text: str, keep: str | Iterable[str] = (), **changes: Any) -> Trace:
         """The forward pass of a text, with readable tokens and the words they belong to.
 
         A text longer than the model reads (`max_len`) is cut at the end.
@@ -54,13 +54,14 @@ class TextModel(Generic[M, T]):
         Args:
             text: at least one token long.
             keep: what to keep beside the attention, see `Trace`.
+            changes: what else the model's own `trace` takes, such as edits.
 
         Raises:
             ValueError: if the text is empty: without a token there is nothing to look at.
         """
         ids = self.encode(text)[: getattr(self.model, "max_len", None)]
         tokens, word_ids = self.tokenizer.tokens(ids), self.tokenizer.word_ids(ids)
-        return self.model.trace(torch.tensor(ids), tokens, word_ids, keep)
+        return self.model.trace(torch.tensor(ids), tokens, word_ids, keep, **changes)
 
     def __repr__(self) -> str:
         """Name and size, in one line."""

@@ -14,7 +14,7 @@ from attnlib.explain.patching import (
     path_patching,
 )
 from attnlib.models import TransformerConfig
-from attnlib.pretrained.conversion import from_gpt2
+from attnlib.pretrained.conversion import convert
 
 METRIC = logit_difference(3, 5)
 CLEAN = ids_of(0, 6)
@@ -94,7 +94,7 @@ def both():
     config = replace(TransformerConfig.gpt2(), vocab_size=13, d_model=8, layers=3, heads=2)
     config = replace(config, d_ff=32, max_len=12)
     ours = model_of(config)
-    ours.load_state_dict(from_gpt2(theirs.state_dict(), config))
+    ours.load_state_dict(convert(theirs.state_dict(), config, "gpt2"))
     return ours, theirs
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import WIDTH, D, assert_near, config_of, ids_of, model_of
@@ -58,7 +59,7 @@ def formula(config):
 
 
 @pytest.mark.claim(14)
-@pytest.mark.parametrize("size", SIZES)
+@each("size", SIZES)
 def test_parameters_of_every_size(size):
     layers, d_model, heads, count = SIZES[size]
     sizes = {"layers": layers, "d_model": d_model, "heads": heads, "d_ff": 4 * d_model}
@@ -282,8 +283,8 @@ def test_the_stream_can_be_rebuilt_from_what_the_heads_add(config, seed):
 
 
 @pytest.mark.claim(41)
-@pytest.mark.parametrize("combine", ["concat", "add"])
-@pytest.mark.parametrize("positions", ["learned", "rotary"])
+@each("combine", ["concat", "add"])
+@each("positions", ["learned", "rotary"])
 def test_sum_of_what_was_written_is_the_final_state(combine, positions):
     """Rebuilt from the trace alone: embeddings plus what every head of every layer adds."""
     config = config_of(norm="none", layers=3, combine=combine, positions=positions)
@@ -295,7 +296,7 @@ def test_sum_of_what_was_written_is_the_final_state(combine, positions):
     assert_near(state @ model.W_U, trace.logits)
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
+@each("name", OPTIONAL)
 def test_a_trace_keeps_what_it_is_asked_for_and_no_more(name):
     model, ids = model_of(config_of(d_ff=16)), ids_of(9, 5)
     whole = model.trace(ids, keep="all")
@@ -437,9 +438,9 @@ def framework_layer(block, config):
 
 
 @pytest.mark.claim(14)
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-@pytest.mark.parametrize("causal", [True, False])
+@each("norm", ["pre", "post"])
+@each("activation", ["relu", "gelu"])
+@each("causal", [True, False])
 def test_block_equals_the_frameworks_layer(norm, activation, causal):
     config = config_of(
         d_model=24, heads=3, d_ff=40, norm=norm, activation=activation, bias=True, causal=causal
@@ -467,8 +468,8 @@ def test_block_equals_the_frameworks_layer(norm, activation, causal):
 
 
 @pytest.mark.claim(58)
-@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh"])
-@pytest.mark.parametrize("bias", [True, False])
+@each("activation", ["relu", "gelu", "gelu_tanh"])
+@each("bias", [True, False])
 def test_feed_forward_formula(activation, bias):
     config = config_of(activation=activation, bias=bias)
     torch.manual_seed(2)
@@ -506,8 +507,8 @@ def test_embedding_by_the_formula():
     assert_near(normed.embed(ids), standard * norm.weight + norm.bias)
 
 
-@pytest.mark.parametrize(
-    ("changes", "scale"),
+@each(
+    "changes, scale",
     [
         ({"norm": "none"}, 64**-0.5),
         ({"norm": "post"}, 64**-0.5),
@@ -570,6 +571,9 @@ def test_dropout_hits_embeddings_and_what_each_block_writes():
     assert (model.embed(ids) == 0).all()
     x = torch.randn(1, 5, WIDTH).double()
     assert torch.equal(model.blocks[0](x, None, False)[0], x)  # nothing is added to the stream
+    reader = model_of(config_of(dropout=1.0, norm="none", layers=1, cross=True)).train()
+    memory = torch.randn(1, 3, WIDTH).double(), torch.ones(1, 3, dtype=torch.bool)
+    assert torch.equal(reader.blocks[0](x, None, False, memory=memory)[0], x)
 
 
 def test_a_small_gpt_learns_a_pattern_by_heart():
@@ -611,7 +615,7 @@ def test_other_positions_go_on(positions):
     assert_near(model(long)[:, :5], model(long[:, :5]))
 
 
-@pytest.mark.parametrize("name", ["norm", "positions", "combine", "activation"])
+@each("name", ["norm", "positions", "combine", "activation"])
 def test_unknown_choice_lists_the_known(name):
     with pytest.raises(ValueError, match=rf"{name} must be one of .*, got 'middle'"):
         config_of(**{name: "middle"})

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from each import each
 from gpt2_layout import to_gpt2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import GPT2Config
 
 from attnlib import data, pretrained
 from attnlib.models import TransformerConfig
@@ -58,8 +60,16 @@ def wordpiece():
     return AutoTokenizer.from_pretrained(package())
 
 
+def test_the_configuration_of_gpt2_is_the_published_one():
+    ours, theirs = TransformerConfig.gpt2(), GPT2Config()
+    sizes = ours.vocab_size, ours.d_model, ours.layers, ours.heads, ours.max_len
+    assert sizes == (50_257, theirs.n_embd, theirs.n_layer, theirs.n_head, theirs.n_positions)
+    assert ours.dropout == theirs.resid_pdrop == theirs.embd_pdrop
+    assert (ours.norm_eps, ours.activation) == (theirs.layer_norm_epsilon, "gelu_tanh")
+
+
 @torch.no_grad()
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[:12])
+@each("text", TEXTS)
 def test_states_and_all_72_maps_equal_the_reference(encoder, reference, text):
     ids = torch.tensor(encoder.encode(text))
     theirs = reference(ids[None], output_attentions=True, output_hidden_states=True)
@@ -84,9 +94,7 @@ def test_a_padded_batch_equals_the_reference(encoder, reference, wordpiece):
         assert_near(row[real], encoder.trace(text, keep="final").final)
 
 
-@pytest.mark.parametrize(
-    "text", [*TEXTS, "a [SEP] b [MASK] c", "tab\tnew\nline\u00a0nbsp \x00 end"]
-)
+@each("text", [*TEXTS, "a [SEP] b [MASK] c", "tab\tnew\nline\u00a0nbsp \x00 end"])
 def test_ids_equal_those_of_the_packages_tokenizer(encoder, wordpiece, text):
     theirs = wordpiece(text, truncation=True, max_length=512)
     ids = encoder.encode(text)
@@ -327,5 +335,5 @@ def test_damaged_weights_say_which_file_to_delete(hub):
 def test_other_weights_in_the_cache_are_refused(hub, small_model):
     weights = to_gpt2(small_model())
     publish(hub, weights | {"wpe.weight": weights["wpe.weight"][:9].clone()})
-    with pytest.raises(ValueError, match=r"wpe.weight must be \(16, 12\) .*, got \(9, 12\)"):
+    with pytest.raises(ValueError, match=r"wpe.weight of shape \(9, 12\) does not give W_P"):
         pretrained.gpt2()

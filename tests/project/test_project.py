@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import yaml
 from course_files import course_files
+from each import each
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -122,9 +123,7 @@ def environments() -> Iterator[dict[str, str]]:
             yield system | {"python_version": short, "python_full_version": version}
 
 
-@pytest.mark.parametrize(
-    "where", list(environments()), ids=lambda where: " ".join(list(where.values())[::4])
-)
+@each("where", list(environments()))
 def test_the_lock_keeps_the_bounds_on_every_system(where: dict[str, str]) -> None:
     here = [entry for entry, _ in locked() if not entry.marker or entry.marker.evaluate(where)]
     versions = {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in here}

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import regex
 import torch
+from each import each
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -339,7 +340,7 @@ def test_gpt2_encodes_reviews_as_tiktoken():
         assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
 
 
-@pytest.mark.parametrize("string", STRANGE)
+@each("string", STRANGE)
 def test_gpt2_encodes_strange_texts_as_tiktoken(string: str):
     assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
     assert gpt2().decode(gpt2().encode(string)) == string
@@ -527,7 +528,7 @@ def test_the_memory_is_bounded():
     ["a", "!", " ", "\n", *(pytest.param(u, marks=pytest.mark.long) for u in ("ab", "the", "你"))],
 )
 def test_long_pre_tokens_do_not_hang(unit: str):
-    string = unit * (50_000 // len(unit))
+    string = unit * (20_000 // len(unit))
     assert gpt2().encode(string[:3_000]) == tiktoken_gpt2().encode_ordinary(string[:3_000])
     assert gpt2().decode(gpt2().encode(string)) == string
     assert BPE.train([string, "and more"], 260, progress=False).vocab_size == 260
@@ -542,8 +543,8 @@ def test_a_long_random_pre_token_equals_tiktoken():
 # -- bad input --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("vocab_size", "specials"),
+@each(
+    "vocab_size, specials",
     [(256, (END,)), (0, ()), (-1, ()), (257, ("a", "b")), (2**21, ()), (sys.maxunicode + 2, ())],
 )
 def test_vocab_size_without_room_is_refused(vocab_size: int, specials: tuple[str, ...]):
@@ -572,7 +573,7 @@ def test_unknown_ids_are_refused(wrong: int):
             method([0, wrong])
 
 
-@pytest.mark.parametrize("wrong", ["abc", [1.0], 3, [None], [[1]]])
+@each("wrong", ["abc", [1.0], 3, [None], [[1]]])
 def test_ids_of_the_wrong_kind_are_refused(wrong: Any):
     with pytest.raises(TypeError, match="ids must be whole numbers"):
         shipped().decode(wrong)
@@ -584,8 +585,8 @@ def test_ids_may_be_tensors_or_arrays():
     assert shipped().decode(torch.tensor(ids)) == "Any whole numbers"
 
 
-@pytest.mark.parametrize(
-    ("merges", "message"),
+@each(
+    "merges, message",
     [
         (((0, 256),), "from 0 to 255"),
         (((-1, 0),), "from 0 to 255"),
@@ -607,7 +608,7 @@ def test_impossible_special_tokens_are_refused():
         BPE((), ("",))
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     ["", "{}", "[]", "3", '{"format": "other"}', '{"format": "attnlib-bpe-1", "merges": [[1]]}'],
 )
