@@ -33,9 +33,8 @@ GGUF_NAMES = {
 
 def from_llama(weights, config):
     """By the layout that the names tell."""
-    return convert(
-        weights, config, "gguf" if any("attn_q" in name for name in weights) else "llama"
-    )
+    packed = any(name.startswith(("blk.", "token_embd.")) for name in weights)
+    return convert(weights, config, "gguf" if packed else "llama")
 
 
 def reference(config):
@@ -296,16 +295,15 @@ def test_weights_are_those_that_transformers_makes_of_the_file(smollm2, publishe
 def test_logits_and_all_270_maps_equal_the_reference(smollm2, published, i):
     """Layer by layer, since the maps of 1,000 tokens are a gigabyte.
 
-    The reference computes norms, rotations and softmax in single precision, whatever its weights
-    are. Its maps are as far as 2e-5 from ours in double precision, and ours in single precision
-    1e-5: a state of norm 20,000 is rounded by .001.
+    In single precision the reference's maps are as far as 3.5e-5 from ours in double precision (at
+    1,000 tokens), and ours 1.1e-5: a state of norm 20,000 is rounded by .001.
     """
     ids, model = texts()[i], smollm2.model
     found = published(ids[None], output_attentions=True, use_cache=False)
     layers = model.run(model.embed(ids[None]), need_weights=True)
     for state, maps in zip(layers, found.attentions, strict=True):
         assert state.attention.shape == (1, 9, len(ids), len(ids))
-        assert_near(state.attention, maps, 4e-5)
+        assert_near(state.attention, maps, 5e-5)
     logits = model.final_norm(state.residual) @ model.W_U
     assert_near(logits, found.logits, 1e-3)
     assert_near(model(ids[None]), found.logits, 1e-3)  # the fused kernel
