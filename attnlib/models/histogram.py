@@ -125,7 +125,7 @@ class HistogramModel(nn.Module):
         Args:
             ids: (T,).
             tokens: their names; the numbers themselves if None.
-            word_ids: word index of each token, if they are pieces of words.
+            word_ids: not used: a symbol is no piece of a word.
             keep: of "values" and "logits", as in `Transformer.trace`.
 
         Raises:
@@ -136,9 +136,7 @@ class HistogramModel(nn.Module):
         tokens, x = token_names(ids, tokens), self.embed(ids[None])
         mixed, weights = self.attend(x)
         values, logits = x if self.W_V is None else x @ self.W_V, self.readout(x, mixed)[0]
-        words = None if word_ids is None else tuple(word_ids)
-        parts = kept(keep, values=values[None], logits=logits)
-        return Trace(tokens, weights[None], None, words, **parts)
+        return Trace(tokens, weights[None], **kept(keep, values=values[None], logits=logits))
 
     @torch.no_grad()
     def unfreeze(self) -> "HistogramModel":
