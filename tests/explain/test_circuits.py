@@ -47,7 +47,7 @@ def test_heads_add(shipped):
 
 
 @pytest.mark.claim(41)
-@pytest.mark.parametrize("layers", [1, 3])
+@each("layers", [1, 3])
 def test_the_stream_is_the_sum_of_what_was_written(layers):
     model = small(layers=layers)
     trace = model.trace(text(model), keep="all")
@@ -228,7 +228,7 @@ def test_a_head_replaced_by_what_it_wrote_changes_nothing():
     assert torch.allclose(more - less, torch.ones(24), atol=1e-5)
 
 
-@pytest.mark.parametrize("config", [{"d_ff": 8}, {"norm": "post"}])
+@each("config", [{"d_ff": 8}, {"norm": "post"}])
 def test_models_whose_blocks_would_read_the_head_are_refused(config):
     model = small(**config)
     with pytest.raises(ValueError, match="attention-only"):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 
 from attnlib.models import ClsClassifier, TransformerClassifier
 from attnlib.tokenizers import pad
@@ -57,7 +58,7 @@ def any_weights(model, seed=0):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("combine", ["concat", "add"])
+@each("combine", ["concat", "add"])
 def test_the_row_of_cls_is_that_of_the_whole_layer(combine):
     model = any_weights(ClsClassifier(50, 16, combine))
     ids, mask = batch()
@@ -81,7 +82,7 @@ def test_the_divisor_is_the_root_of_the_width_that_was_named():
 
 @pytest.mark.claim(55)
 @torch.no_grad()
-@pytest.mark.parametrize("combine", ["concat", "add"])
+@each("combine", ["concat", "add"])
 def test_keys_of_width_1_do_what_keys_of_width_256_do(combine):
     """So the table of accuracies compares models that can all do the same."""
     wide = any_weights(ClsClassifier(50, 256, combine))

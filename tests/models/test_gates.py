@@ -68,7 +68,7 @@ def test_layers_come_in_the_order_in_which_they_were_made():
     assert attention_layers(translator()) == encoder + decoder
 
 
-@pytest.mark.parametrize("value", [0.0, 0.5, 3.0])
+@each("value", [0.0, 0.5, 3.0])
 def test_a_gate_multiplies_what_one_head_writes(value):
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(7, 8, layers=1, heads=2, norm="none")).eval()
