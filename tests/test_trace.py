@@ -1,6 +1,7 @@
 """The record of a forward pass, and the way from sub-words to words."""
 
 import dataclasses
+import inspect
 import itertools
 
 import pytest
@@ -9,6 +10,14 @@ from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnlib.models import (
+    AttentionClassifier,
+    HistogramModel,
+    Seq2Seq,
+    Transformer,
+    TransformerClassifier,
+    Translator,
+)
 from attnlib.trace import (
     OPTIONAL,
     Trace,
@@ -237,6 +246,17 @@ def test_rows_of_zeros_and_rounded_rows_are_weights():
 
 
 # --- what is kept -----------------------------------------------------------------------------
+
+
+def test_every_model_of_one_text_is_asked_the_same_way():
+    """Those of two texts, too: they name their tokens by two vocabularies."""
+    one = (Transformer, TransformerClassifier, AttentionClassifier, HistogramModel)
+    for model in one:
+        asked = list(inspect.signature(model.trace).parameters)
+        assert asked[:5] == ["self", "ids", "tokens", "word_ids", "keep"], model
+    for model in (Seq2Seq, Translator):
+        asked = list(inspect.signature(model.trace).parameters)
+        assert asked[:4] == ["self", "source", "target", "vocabularies"], model
 
 
 def test_names_of_what_to_keep():

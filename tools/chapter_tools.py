@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import nbformat
 from architecture import LIBRARY, behind, folders, room_of, sources
-from chapter_rules import CHAPTERS, ROOT, TIMING, chapter_paths, code_hash, header
+from chapter_rules import ROOT, TIMING, chapter_paths, code_hash, header, side_roads
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
@@ -211,13 +211,22 @@ def with_seconds(notebook: NotebookNode, seconds: float) -> NotebookNode:
     return result
 
 
-def course_map(paths: Sequence[Path]) -> str:
-    """The README's table of chapters, from their headers."""
+def course_map(paths: Sequence[Path], beside: Sequence[Path] = ()) -> str:
+    """The README's table of chapters, each with its side roads, from their headers."""
     rows = ["| Chapter | Question | To read | To run |", "|---|---|---|---|"]
+    told = {path: header(nbformat.read(path, as_version=4)) for path in (*paths, *beside)}
     for path in paths:
-        told = header(nbformat.read(path, as_version=4))
-        link = f"[{told.title}](chapters/{path.name})"
-        rows.append(f"| {link} | {told.question} | {told.read} min | {told.run} s |")
+        one, links = told[path], []
+        for more in (more for more in beside if more.name[:2] == path.name[:2]):
+            title, read = told[more].title.partition(" · ")[2], told[more].read
+            links.append(f"[{title}](chapters/more/{more.name}) ({read} min)")
+        question = "<br>Side roads: ".join([one.question, *filter(None, [", ".join(links)])])
+        link = f"[{one.title}](chapters/{path.name})"
+        rows.append(f"| {link} | {question} | {one.read} min | {one.run} s |")
+    hours = [sum(told[path].read for path in some) / 60 for some in (paths, beside)]
+    extra = f", side roads {hours[1]:.0f} h" if beside else ""
+    run = sum(one.run for one in told.values()) / 60
+    rows.append(f"| **In all** | | {hours[0]:.0f} h{extra} | {run:.0f} min |")
     return "\n".join(rows)
 
 
@@ -259,7 +268,7 @@ def execute(paths: Sequence[Path], everything: bool, times: bool) -> int:
         nbformat.write(with_seconds(notebook, done.seconds) if times else notebook, path)
         keep_views(path.stem, done)
     text = README.read_text(encoding="utf-8")
-    README.write_text(with_map(text, course_map(chapter_paths())), encoding="utf-8")
+    README.write_text(with_map(text, course_map(chapter_paths(), side_roads())), encoding="utf-8")
     return int(failed > 0)
 
 
@@ -267,15 +276,16 @@ def main(words: Sequence[str]) -> int:
     """Do what the command line says, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("command", choices=["execute"])
-    parser.add_argument("names", nargs="*", help="chapters such as 01_ngram; none: every chapter")
+    parser.add_argument("names", nargs="*", help="such as 01_ngram; none: all, with side roads")
     parser.add_argument("--all", action="store_true", help="execute also what did not change")
     parser.add_argument("--times", action="store_true", help="write measured seconds in headers")
     options = parser.parse_args(words)
-    paths = [CHAPTERS / f"{Path(name).stem}.ipynb" for name in options.names] or chapter_paths()
-    missing = [path.name for path in paths if not path.exists()]
-    if missing or not paths:
-        print(f"Not in chapters/: {', '.join(missing) or 'any chapter'}", file=sys.stderr)
+    there = {path.stem: path for path in (*chapter_paths(), *side_roads())}
+    names = [Path(name).stem for name in options.names] or list(there)
+    if missing := [name for name in names if name not in there]:
+        print(f"Not in chapters/ or chapters/more/: {', '.join(missing)}", file=sys.stderr)
         return 1
+    paths = [there[name] for name in names]
     use_two_cores()
     return execute(paths, options.all, options.times)
 

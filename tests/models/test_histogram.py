@@ -144,6 +144,7 @@ def test_trace_tells_what_forward_does():
     mixed = trace.attention[0, 0] @ trace.values[0, 0]
     torch.testing.assert_close(model.readout(mixed, mixed), trace.logits)
     assert model.trace(ids).tokens == tuple("1030202020")
+    assert len(model.trace(ids, None, [0, 0, *range(1, 9)]).to_words().tokens) == 9
     assert not trace.logits.requires_grad
 
 
