@@ -296,8 +296,17 @@ def needs(code: str) -> NotebookNode:
     return tools.stamped(new_notebook(cells=[new_code_cell(code)]))
 
 
-@pytest.mark.parametrize(
-    ("code", "file", "stale"),
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A library that may be changed, in place of the course's."""
+    left_out = shutil.ignore_patterns("*.safetensors", "__pycache__")
+    copied = shutil.copytree(rules.ROOT / "attnlib", tmp_path / "attnlib", ignore=left_out)
+    monkeypatch.setattr(tools, "LIBRARY", copied)
+    return copied
+
+
+@each(
+    "code, file, stale",
     [
         ("from attnlib.explain import gradient", "explain/saliency.py", True),
         ("from attnlib.explain import gradient", "explain/heads.py", False),
@@ -315,15 +324,8 @@ def needs(code: str) -> NotebookNode:
     ],
 )
 def test_a_chapter_is_stale_when_what_it_imports_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, file: str, stale: bool
+    library: Path, code: str, file: str, stale: bool
 ) -> None:
-    library = tmp_path / "attnlib"
-    shutil.copytree(
-        rules.ROOT / "attnlib",
-        library,
-        ignore=shutil.ignore_patterns("*.safetensors", "__pycache__"),
-    )
-    monkeypatch.setattr(tools, "LIBRARY", library)
     chapter = needs(code)
     assert not tools.is_stale(chapter)
     with (library / file).open("a", encoding="utf-8") as changed:

@@ -438,7 +438,7 @@ def test_no_more_submissions_are_under_way_than_the_workers_take(
     assert len(desk.sent) == most
 
 
-@pytest.mark.parametrize("how", ["cells", "sheets"])
+@each("how", ["cells", "sheets"])
 def test_a_notebook_of_too_many_cells_stalls_nobody(tmp_path: Path, how: str) -> None:
     cell = {"cell_type": "markdown", "metadata": {}, "source": "x"}
     many: Any = {"cells": [cell] * 150_000}

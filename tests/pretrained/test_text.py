@@ -100,7 +100,7 @@ def test_a_text_without_tokens_is_refused(name):
         found.trace("")
 
 
-@pytest.mark.parametrize("name", ["reviews-gpt", "rt-transformer", "all-MiniLM-L6-v2"])
+@each("name", ["reviews-gpt", "rt-transformer", "all-MiniLM-L6-v2"])
 def test_a_long_text_is_cut_to_what_the_model_reads(name):
     found = KINDS[name]()
     trace = found.trace("word " * 700)
@@ -134,7 +134,7 @@ def test_other_words_are_refused(monkeypatch):
         pretrained.classifier("rt-lstm")
 
 
-@pytest.mark.parametrize(("name", "kind"), [("reviews-gpt", "Transformer"), ("elman", "Elman")])
+@each("name, kind", [("reviews-gpt", "Transformer"), ("elman", "Elman")])
 def test_a_language_model_is_no_classifier(name, kind):
     with pytest.raises(ValueError, match=f"'{name}' is a {kind}, no classifier of reviews"):
         pretrained.classifier(name)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from each import each
 
 from attnlib import pretrained
 from attnlib.explain.geometry import mean_cosine, row_entropy
@@ -72,7 +73,7 @@ def test_other_weights_take_the_place_of_a_layers_own():
     assert found["one"] != pytest.approx(found["uniform"], abs=0.001)
 
 
-@pytest.mark.parametrize("rows", ["all", "read"])
+@each("rows", ["all", "read"])
 def test_the_penalty_is_on_the_entropy_of_real_rows(rows):
     model, data = sharp_model(), texts()
     batch = (data.ids, data.labels)

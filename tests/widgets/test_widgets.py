@@ -383,7 +383,7 @@ def pixels(shown: AttentionView, path: Path) -> np.ndarray:
     return (imread(path)[..., :3] * 255).round()
 
 
-@pytest.mark.parametrize("mode", ["map", "links"])
+@each("mode", ["map", "links"])
 def test_the_colour_of_a_signed_picture_tells_the_sign(tmp_path: Path, mode: str) -> None:
     """One entry, once positive and once negative: blue dots, or brown ones."""
     for sign, (more, less) in ((1, (2, 0)), (-1, (0, 2))):
@@ -466,7 +466,7 @@ def test_saving_twice_gives_the_same_page(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-@pytest.mark.parametrize("mode", ["map", "links", "heads"])
+@each("mode", ["map", "links", "heads"])
 def test_svg_is_well_formed_and_png_is_png(tmp_path: Path, mode: str) -> None:
     shown = AttentionView(maps(2, 3, 5, 5), [*TOKENS[:3], "$x^2$ & <b>", "日本"], title="A & B")
     shown.mode = mode
