@@ -15,7 +15,7 @@ from attnlib import pretrained
 from attnlib.data import histogram, histogram_labels
 from attnlib.models.histogram import HistogramModel, accuracy, count_loss, fresh, map_facts
 from attnlib.training import fit
-from recipes.histogram import BATCH, LR, MIXERS, QUICK, SEED, STARTS, WARMUP, trained
+from recipes.histogram import BATCH, LR, QUICK, SEED, STARTS, WARMUP, trained
 
 CHAPTER = definitions(
     "08_histogram_task",
@@ -208,7 +208,7 @@ def test_one_unit_counts_from_some_starts_and_under_a_softmax_from_none() -> Non
 @pytest.mark.slow
 def test_the_border_at_one_unit_per_symbol_is_not_sharp() -> None:
     """Twelve units for fifteen symbols, behind a softmax; with four it hardly counts."""
-    size = MIXERS["dot + softmax"] | {"plain": True, "d_model": 32, "d_hidden": 12}
+    size = {"mixer": "dot + softmax", "d_model": 32, "d_hidden": 12}
     twelve = accuracy(trained(size, SEED, QUICK)[0], *rows(5000))
     grid = pretrained.card("histogram-counting")["grid"]
     four, sixteen = grid["accuracy"]["dot + softmax"][3][1:3]

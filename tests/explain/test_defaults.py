@@ -4,8 +4,14 @@ import inspect
 
 import pytest
 
-from attnlib import explain
-from attnlib.explain import RankCorrelation
+from attnlib.explain import adversary, aggregation, faithfulness, saliency
+
+MEASURES = {
+    name: function
+    for module in (adversary, aggregation, faithfulness, saliency)
+    for name, function in inspect.getmembers(module, inspect.isfunction)
+    if function.__module__ == module.__name__ and not name.startswith("_")
+}
 
 DEFAULTS = {
     "adversarial_attention": {
@@ -35,12 +41,10 @@ def defaults(function):
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in explain.__all__ if inspect.isfunction(getattr(explain, n))]
-)
+@pytest.mark.parametrize("name", MEASURES)
 def test_the_defaults_of_a_measure(name):
-    assert defaults(getattr(explain, name)) == DEFAULTS.get(name, {})
+    assert defaults(MEASURES[name]) == DEFAULTS.get(name, {})
 
 
 def test_the_level_of_a_test():
-    assert defaults(RankCorrelation.significant) == {"level": 0.05}
+    assert defaults(faithfulness.RankCorrelation.significant) == {"level": 0.05}
