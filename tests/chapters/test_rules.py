@@ -308,8 +308,8 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @each(
     "code, file, stale",
     [
-        ("from attnlib.explain import gradient", "explain/saliency.py", True),
-        ("from attnlib.explain import gradient", "explain/heads.py", False),
+        ("from attnlib.explain.saliency import gradient", "explain/saliency.py", True),
+        ("from attnlib.explain.saliency import gradient", "explain/heads.py", False),
         ("def f():\n    from attnlib.explain import heads", "explain/heads.py", True),
         ("from attnlib.models import Transformer", "attention.py", True),
         ("from attnlib.models import Transformer", "models/histogram.py", False),
