@@ -1,13 +1,23 @@
 """The record of a forward pass, and the way from sub-words to words."""
 
 import dataclasses
+import inspect
 import itertools
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnlib.models import (
+    AttentionClassifier,
+    HistogramModel,
+    Seq2Seq,
+    Transformer,
+    TransformerClassifier,
+    Translator,
+)
 from attnlib.trace import (
     OPTIONAL,
     Trace,
@@ -71,9 +81,7 @@ def test_the_other_way_round_rows_would_not_sum_to_1():
     assert merge_words(A.mT, [0, 1, 1]).mT.sum(-1).tolist() == pytest.approx([2 / 3, 4 / 3])
 
 
-@pytest.mark.parametrize(
-    "words", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [-1, 0, 1], [0, 0, -1]], ids=str
-)
+@each("words", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [-1, 0, 1], [0, 0, -1]])
 def test_word_indices_must_run_in_order(words):
     with pytest.raises(ValueError, match=r"must run 0, 0, 1, 2, 2, …, got \["):
         merge_words(weights(0, 3, 3), words)
@@ -166,8 +174,8 @@ def test_attention_must_fit_the_tokens():
     assert repr(crossed()) == "Trace(layers=2, heads=3, queries=5, keys=4)"
 
 
-@pytest.mark.parametrize(
-    ("word_ids", "message"),
+@each(
+    "word_ids, message",
     [
         ((0, 1), r"a word for each of 5 tokens, got 2"),
         ((0, 1, 3, 4, 5), "must run 0, 0, 1"),
@@ -189,7 +197,7 @@ def test_every_part_has_its_shape():
     assert own.keys.shape[2] == T  # without sources the keys are the tokens
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
+@each("name", OPTIONAL)
 def test_a_part_of_another_shape_is_refused(name):
     """One axis longer or shorter, one missing, one too many, two exchanged: each is named."""
     *axes, width = SHAPES[name]
@@ -207,7 +215,7 @@ def test_a_part_of_another_shape_is_refused(name):
     assert getattr(crossed(**{name: torch.zeros(*axes, 1)}), name) is not None
 
 
-@pytest.mark.parametrize("wrong", [-1e-6, -3.0, float("nan"), float("-inf")])
+@each("wrong", [-1e-6, -3.0, float("nan"), float("-inf")])
 def test_an_entry_that_is_no_weight_is_refused(wrong):
     attention = weights(0, L, H, T, T).float()
     attention[1, 2, 3, 4] = wrong
@@ -215,7 +223,7 @@ def test_an_entry_that_is_no_weight_is_refused(wrong):
         small(attention=attention)
 
 
-@pytest.mark.parametrize("scale", [0.99, 1.01, 2.0, float("inf")])
+@each("scale", [0.99, 1.01, 2.0, float("inf")])
 def test_a_row_that_does_not_sum_to_1_is_refused(scale):
     attention = weights(0, L, H, T, T).float()
     attention[1, 2, 3] *= scale
@@ -238,6 +246,17 @@ def test_rows_of_zeros_and_rounded_rows_are_weights():
 
 
 # --- what is kept -----------------------------------------------------------------------------
+
+
+def test_every_model_of_one_text_is_asked_the_same_way():
+    """Those of two texts, too: they name their tokens by two vocabularies."""
+    one = (Transformer, TransformerClassifier, AttentionClassifier, HistogramModel)
+    for model in one:
+        asked = list(inspect.signature(model.trace).parameters)
+        assert asked[:5] == ["self", "ids", "tokens", "word_ids", "keep"], model
+    for model in (Seq2Seq, Translator):
+        asked = list(inspect.signature(model.trace).parameters)
+        assert asked[:4] == ["self", "source", "target", "vocabularies"], model
 
 
 def test_names_of_what_to_keep():

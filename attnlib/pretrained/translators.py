@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attnlib.data import spell
 from attnlib.decoding import translate
-from attnlib.models.gates import gate_shape, scaled
+from attnlib.models.gates import gate_edits
 from attnlib.pretrained.checkpoints import card
 from attnlib.tokenizers.words import PAD, Vocabulary
 
@@ -83,9 +83,8 @@ def quality(model: Any, rows: Rows, gates: Tensor | None = None) -> tuple[float,
     word is the most probable; so one pass over the right translations tells.
     """
     source, target = rows
-    gates = torch.ones(gate_shape(model)) if gates is None else gates
-    pair = source, target[:, :-1]
-    logits = torch.func.functional_call(model.eval(), scaled(model, gates), pair)
+    edits = ({}, {}) if gates is None else gate_edits(model, gates)
+    logits = model.eval()(source, target[:, :-1], edits)
     wanted = target[:, 1:]
     real = wanted != PAD
     loss = nn.functional.cross_entropy(logits[real], wanted[real])

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -193,7 +194,7 @@ def test_the_code_is_what_its_definition_says(planted):
             assert -chosen.log2().sum().item() == pytest.approx(found[block, p].item(), rel=1e-3)
 
 
-@pytest.mark.parametrize("ends", [(0.5,), (0.5, 0.4, 1.0), (0.5, 0.5, 1.0), (1e-5, 1.0), ()])
+@each("ends", [(0.5,), (0.5, 0.4, 1.0), (0.5, 0.5, 1.0), (1e-5, 1.0), ()])
 def test_blocks_must_rise_to_the_end(planted, ends):
     with pytest.raises(ValueError, match="rise to 1"):
         probing.online_code(*planted, K, ends=ends)

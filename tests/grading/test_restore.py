@@ -6,6 +6,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from each import each
 from nbconvert import HTMLExporter
 
 from grading.restore import restore, tame
@@ -70,7 +71,7 @@ def page(text: str) -> Found:
     return found
 
 
-@pytest.mark.parametrize("kind", SENT)
+@each("kind", SENT)
 def test_nothing_runs_and_nothing_is_loaded(kind: str) -> None:
     found = page(tame(SENT[kind]))
     allowed = ("https://", "http://", "mailto:", "#", "attachment:")

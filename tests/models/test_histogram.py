@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
+from each import each
 
 from attnlib import pretrained
 from attnlib.models.histogram import (
@@ -81,7 +82,7 @@ def test_the_model_is_that_of_its_description(sees):
     )
 
 
-@pytest.mark.parametrize("mixer", MIXERS)
+@each("mixer", MIXERS)
 @torch.no_grad()
 def test_the_small_counter_is_that_of_its_description(mixer):
     model = SmallCounter(mixer=mixer, d_model=6, d_hidden=3)
@@ -144,6 +145,7 @@ def test_trace_tells_what_forward_does():
     mixed = trace.attention[0, 0] @ trace.values[0, 0]
     torch.testing.assert_close(model.readout(mixed), trace.logits)
     assert model.trace(ids).tokens == tuple("1030202020")
+    assert len(model.trace(ids, None, [0, 0, *range(1, 9)]).to_words().tokens) == 9
     assert not trace.logits.requires_grad
 
 
@@ -154,8 +156,8 @@ def test_short_rows_are_read_and_long_ones_refused():
         model(rows(1, length=11))
 
 
-@pytest.mark.parametrize(
-    ("kind", "config", "message"),
+@each(
+    "kind, config, message",
     [
         (HistogramModel, {"sees": "both"}, "sees must be one of"),
         (HistogramModel, {"sees": "semantic", "d_model": 5}, "must be even: 5"),
@@ -272,7 +274,7 @@ def test_a_short_training_gets_there(sees):
 
 
 @pytest.mark.claim(32)
-@pytest.mark.parametrize(("lr", "seed"), [(1e-3, 0), (1e-3, 1), (1e-3, 2), (1e-2, 3)])
+@each("lr, seed", [(1e-3, 0), (1e-3, 1), (1e-3, 2), (1e-2, 3)])
 def test_both_stay_when_everything_is_set_free(minimum, lr, seed):
     free = minimum.unfreeze().train()
     generator = torch.Generator().manual_seed(seed)

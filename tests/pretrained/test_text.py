@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ KINDS = {
 SENTENCE = "A film of unwavering, bittersweet honesty; 9/10!"
 
 
-@pytest.mark.parametrize("name", KINDS)
+@each("name", KINDS)
 def test_one_way_to_ask(name):
     """`encode` is the tokenizer's, `trace` the model's: nothing is added and nothing is lost."""
     found = KINDS[name]()
@@ -78,7 +79,17 @@ def test_what_each_kind_gives():
     assert encoder_trace.final.shape == (len(encoder.encode(SENTENCE)), 384)
 
 
-@pytest.mark.parametrize("name", KINDS)
+def test_what_is_changed_on_the_way_is_passed_on():
+    gpt, lstm, former, encoder = (make() for make in KINDS.values())
+    edits = {("pattern", 1): lambda A: torch.full_like(A, 1 / A.shape[-1])}
+    maps = [found.trace(SENTENCE, edits=edits).attention[1] for found in (gpt, former, encoder)]
+    n = len(lstm.encode(SENTENCE))
+    maps.append(lstm.trace(SENTENCE, weights=torch.full((n,), 1 / n)).attention)
+    for even in maps:
+        torch.testing.assert_close(even, torch.full_like(even, 1 / even.shape[-1]))
+
+
+@each("name", KINDS)
 def test_a_text_without_tokens_is_refused(name):
     found = KINDS[name]()
     if name == "all-MiniLM-L6-v2":

@@ -5,7 +5,7 @@ import torch
 
 from attnlib.data import spell
 from attnlib.decoding import translate
-from attnlib.models.gates import Gated, p_open
+from attnlib.models.gates import p_open
 from attnlib.models.seq2seq import translation_loss
 from attnlib.pretrained import checkpoints, translators
 from attnlib.tokenizers.words import BOS
@@ -95,7 +95,7 @@ def test_one_pass_tells_what_greedy_translation_would_write(small):
 
 def test_the_loss_with_gates_weighs_how_many_are_open(small):
     _, (source, target) = translation.training()
-    model, batch = Gated(translation.build("rotary", 0)), (source[:4], target[:4])
+    model, batch = pruning.Gated(translation.build("rotary", 0)), (source[:4], target[:4])
     plain, half, whole = (pruning.penalised_loss(s, model.eval(), batch) for s in (0.0, 0.5, 1.0))
     torch.testing.assert_close(plain, translation_loss(model, batch))
     torch.testing.assert_close(half - plain, p_open(model.log_a).sum() / 2)
