@@ -123,7 +123,9 @@ class HistogramModel(_Counter):
         tokens, x = token_names(ids, tokens), self.embed(ids[None])
         mixed, weights = self.attend(x)
         values, logits = x @ self.W_V, self.readout(mixed)[0]
-        return Trace(tokens, weights[None], **kept(keep, values=values[None], logits=logits))
+        words = None if word_ids is None else tuple(word_ids)
+        parts = kept(keep, values=values[None], logits=logits)
+        return Trace(tokens, weights[None], None, words, **parts)
 
     @torch.no_grad()
     def unfreeze(self) -> "HistogramModel":
