@@ -163,26 +163,20 @@ def _stacked(attentions: Any) -> Tensor:
             f"transformers; got {type(given).__name__}"
         )
     layers = [_one_text(number, layer) for number, layer in enumerate(given)]
-    for number, layer in enumerate(layers):
-        if layer.shape != layers[0].shape:
-            raise ValueError(
-                "every layer must have the same heads, queries and keys; layer 0 is "
-                f"{tuple(layers[0].shape)} and layer {number} {tuple(layer.shape)}"
-            )
+    if shapes := {tuple(layer.shape) for layer in layers[1:]} - {tuple(layers[0].shape)}:
+        raise ValueError(f"layers differ: {tuple(layers[0].shape)} in layer 0, {shapes} in others")
     return torch.stack(layers)
 
 
 def _one_text(number: int, layer: Any) -> Tensor:
     """The weights (head, query, key) of one layer in float32, without the axis of the batch."""
-    if isinstance(layer, list | tuple) and layer and isinstance(layer[0], Tensor):
-        raise ValueError(
-            f"layer {number} is itself a sequence of tensors, as `generate` gives one for each new "
-            "token: call the model once with the whole text"
-        )
     try:
         weights = torch.as_tensor(layer).detach().cpu()
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"layer {number} must be an array, got {type(layer).__name__}") from None
+        raise ValueError(
+            f"layer {number} must be an array, got {type(layer).__name__}; if it is one of the "
+            "steps of `generate`, call the model once with the whole text"
+        ) from None
     if weights.ndim == 4 and len(weights) != 1:
         raise ValueError(
             f"layer {number} holds the maps of {len(weights)} texts, {tuple(weights.shape)}, and a "
@@ -205,11 +199,9 @@ def _strings(name: str, given: Any) -> tuple[str, ...]:
     listed = isinstance(given, Sequence) and not isinstance(given, str)
     if listed and all(isinstance(one, str) for one in given):
         return tuple(given)
-    shape = f" {tuple(given.shape)}" if hasattr(given, "shape") else f" {given!r:.40}"
     raise ValueError(
-        f"{name} must be a list of strings, one for each token that the model read; got "
-        f"{type(given).__name__}{shape}. Of ids they are made by "
-        "tokenizer.convert_ids_to_tokens(ids)"
+        f"{name} must be a list of strings, one for each token of the text; got {given!r:.60}"
+        ". tokenizer.convert_ids_to_tokens(ids) makes them of the ids of one text"
     )
 
 
