@@ -224,8 +224,18 @@ def explore(
         given["sources"] = _each(traces, lambda trace: trace.sources or trace.tokens)
     elif all(trace.word_ids is not None for trace in flat):
         given["word_ids"] = _each(traces, lambda trace: trace.word_ids)
+    given["title"] = " · ".join(filter(None, (options.pop("title", ""), _cut(flat))))
     maps = _each(traces, lambda trace: trace.attention.squeeze(ones))
     return AttentionView(maps, _each(traces, lambda trace: trace.tokens), **(given | options))
+
+
+def _cut(traces: Sequence[Trace]) -> str:
+    """What a title says of texts that were longer than their model reads, or ""."""
+    cut = [trace for trace in traces if trace.left_out]
+    if len(traces) == len(cut) == 1:
+        read = len(cut[0].tokens)
+        return f"the first {read} of {read + cut[0].left_out:,} tokens"
+    return f"{len(cut)} of {len(traces)} texts are cut" if cut else ""
 
 
 def _each(traces: Any, read: Callable[[Trace], Any]) -> Any:

@@ -53,6 +53,16 @@ def test_one_way_to_ask(name):
     assert found.trace(SENTENCE, keep="values").residual is None
 
 
+@pytest.mark.parametrize(("text_model", "read"), [(minilm, 512), (language_model, 128)])
+def test_what_a_model_does_not_read_is_counted(text_model, read):
+    """MiniLM puts [CLS] and [SEP] around the 600 words."""
+    text = "film " * 600
+    trace = text_model().trace(text)
+    whole = 602 if text_model is minilm else len(text_model().encode(text))
+    assert (len(trace.tokens), trace.left_out) == (read, whole - read)
+    assert text_model().trace("film").left_out == 0
+
+
 def test_what_each_kind_gives():
     """The kinds differ in what they have: a head or none, one destination or all."""
     gpt, lstm, former, encoder = (make() for make in KINDS.values())
