@@ -28,7 +28,9 @@ async function mount(el, state) { // a view without a kernel: `el` shows `state`
     off(name, f) { listeners[name] = (listeners[name] ?? []).filter((g) => g !== f); },
     save_changes() {},
   };
-  state._blob = Uint8Array.from(atob(state._blob), (c) => c.charCodeAt(0));
+  const text = atob(state._blob), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  state._blob = bytes;
   await render({ model, el });
   return model;
 }

@@ -4,7 +4,7 @@
 
 const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 const SLANT = Math.PI / 3; // of the column labels
-const MAX_LINES = 1000, MAX_RECTS = 4096;
+const MAX_LINES = 800, MAX_RECTS = 4096;
 const MANY = 12; // so many maps stand beside the one shown, small, to be chosen from
 let ids = 0;
 
@@ -324,7 +324,7 @@ const named = (text, i, step) => (step > 2 ? `${i} ${text}` : text);
 
 function mapScene(map, look, width, cursor) {
   const { font, ink, muted, line, background, mark, whole, dots, tall } = look, narrow = width < 34 * font;
-  const rows = map.queries.length, cols = map.keys.length, limit = (narrow ? 6 : 9) * font;
+  const rows = map.queries.length, cols = map.keys.length, limit = (narrow ? 4.5 : 9) * font;
   const flat = (cell) => fitted(map.keys, font, limit).width <= cell - 6; // short labels stand upright
   const place = (rowSize, colSize, rowStep, colStep, upright = false) => { // margins that hold these labels
     const wide = (tokens, size, step) => fitted(tokens, Math.max(size, 0.87 * font), limit).width + (step > 2 ? 2.2 * font : 0);
@@ -332,11 +332,16 @@ function mapScene(map, look, width, cursor) {
     return { left: Math.ceil(1.9 * font + q + 8), right: Math.ceil(Math.max(k * Math.cos(SLANT), narrow ? 0 : 5.2 * font) + 8),
       top: Math.ceil(1.9 * font + (upright ? font : k * Math.sin(SLANT) + font * 0.4)) };
   };
-  const first = place(font, font, 1, 1), budget = Math.min(clamp(0.8 * rows, 38, 48) * font, tall - first.top - 0.6 * font);
-  const fit = Math.min((width - first.left - first.right) / cols, budget / rows, 4 * font);
-  const cell = fit * dots < 4 ? fit : Math.floor(fit * dots) / dots; // whole dots, where they are not too few
-  const down = labelling(cell, font), across = labelling(cell * Math.sin(SLANT) * 1.12, font);
-  const { left, right, top } = place(down.size, across.size, down.step, across.step, flat(cell));
+  let edge = place(font, font, 1, 1), cell, down, across;
+  for (let round = 0; round < 2; round++) { // the cells leave room for the labels, and the labels go by the cells
+    const budget = Math.min(clamp(0.8 * rows, 38, 48) * font, tall - edge.top - 0.6 * font);
+    const fit = Math.min((width - edge.left - edge.right) / cols, budget / rows, 4 * font);
+    cell = fit * dots < 4 ? fit : Math.floor(fit * dots) / dots; // whole dots, where they are not too few
+    down = labelling(cell, font);
+    across = labelling(cell * Math.sin(SLANT) * 1.12, font);
+    edge = place(down.size, across.size, down.step, across.step, flat(cell));
+  }
+  const { left, right, top } = edge;
   const w = cols * cell, h = rows * cell, items = [];
   items.push(["text", font * 0.8, top + h / 2, "destination (query)", font, muted, { anchor: "middle", turn: -Math.PI / 2 }],
     ["text", left + w / 2, font * 0.9, "source (key)", font, muted, { anchor: "middle" }]);
@@ -497,7 +502,7 @@ function renderAttention(model, el, spec, blob) {
   const canvas = make("canvas", { role: "img", tabindex: 0 });
   const help = "Arrow keys move over the cells and read out the weights, Escape leaves.";
   const grid = make("canvas", { class: "attn-heads", role: "img", tabindex: 0 });
-  const stage = make("div", { class: "attn-stage" }, canvas, grid);
+  const stage = make("div", { class: "attn-stage" }, canvas, make("div", {}, grid));
   const title = make("div", { class: "attn-title" });
   title.textContent = spec.title;
   root.append(...(spec.title ? [title] : []), ...(axes.length ? [sliders.node] : []), bar, read, stage);

@@ -53,14 +53,14 @@ def test_one_way_to_ask(name):
     assert found.trace(SENTENCE, keep="values").residual is None
 
 
-@pytest.mark.parametrize(("text_model", "read"), [(minilm, 512), (language_model, 128)])
-def test_what_a_model_does_not_read_is_counted(text_model, read):
+@pytest.mark.parametrize(("name", "read"), [("reviews-gpt", 128), ("all-MiniLM-L6-v2", 512)])
+def test_what_a_model_does_not_read_is_counted(name, read):
     """MiniLM puts [CLS] and [SEP] around the 600 words."""
-    text = "film " * 600
-    trace = text_model().trace(text)
-    whole = 602 if text_model is minilm else len(text_model().encode(text))
+    found, long = KINDS[name](), "film " * 600
+    whole = 602 if name == "all-MiniLM-L6-v2" else len(found.encode(long))
+    trace = found.trace(long)
     assert (len(trace.tokens), trace.left_out) == (read, whole - read)
-    assert text_model().trace("film").left_out == 0
+    assert found.trace("film").left_out == 0
 
 
 def test_what_each_kind_gives():
