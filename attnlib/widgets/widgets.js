@@ -549,7 +549,7 @@ function renderAttention(model, el, spec, blob) {
     } else words(["text", document.activeElement === grid ? `${where(model.get("index"))}: ` : ""], ...strongest(map, special).flatMap(([name, i, j], n) => [["small", `${n ? ", " : ""}${name}: `], ["q", map.queries[i]], ["text", " → "],
       ["q", map.keys[j]], ["text", " "], ["b", map.say(i, j)]]), ["small", `   ${hint[model.get("mode")]}`]);
     const place = where(model.get("index"), ", ");
-    grid.setAttribute("aria-label", `all ${thumbs} maps, chosen: ${place}; arrow keys choose, Enter opens`);
+    grid.setAttribute("aria-label", `all ${thumbs} maps, chosen: ${place}; arrow keys choose${canvas.hidden ? ", Enter opens" : ""}`);
     canvas.setAttribute("aria-label", `${spec.alt}${place ? `, ${place}` : ""}: ${map.queries.length} destinations (queries) by ` +
       `${map.keys.length} sources (keys). ${read.textContent.trim()}. ${help}`);
   }
