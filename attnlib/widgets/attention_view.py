@@ -18,7 +18,13 @@ from .payload import exact_map, pack
 
 
 class AttentionView(Shown):
-    """Look at attention maps: sliders for every axis, three views, exact weights on hover.
+    """Look at attention maps: sliders for every axis, three views, weights on hover.
+
+    More than twelve maps of the last two axes stand beside the one shown, as small pictures; a
+    click or the arrow keys choose one. A map is no higher than 60 % of the window, so that its
+    sliders stay in sight. Weights are read out with three decimals. Where all of them are too many
+    to send (more than 200,000), a page without a kernel knows only the step of a cell's colour,
+    1/255 of the map's largest weight, and puts "≈" before it.
 
     The sliders live in the browser, so they also work on a page without a kernel. Python sees and
     sets the same state: `view.index = (2, 5)`, `view.mode = "map" | "links" | "heads"`,
@@ -48,7 +54,8 @@ class AttentionView(Shown):
             weight (of either sign) are always added.
 
     Raises:
-        ValueError: if something is missing, out of range, or does not fit the rest.
+        ValueError: if something is missing, out of range, too large for a browser, or does not fit
+            the rest.
 
     >>> AttentionView([[1.0, 0.0], [0.25, 0.75]], ["so", "far"], axes=())
     AttentionView(query=2, key=2)

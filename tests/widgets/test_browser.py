@@ -281,7 +281,7 @@ def test_no_weight_is_lost_where_cells_are_smaller_than_dots(page: Any, tmp_path
 
 
 def test_what_is_strongest_goes_by_words_and_choice(page: Any, tmp_path: Path) -> None:
-    rows = torch.tensor([[0.9, 0.1, 0.0], [0.5, 0.2, 0.3], [0.6, 0.4, 0.0]])
+    rows = torch.tensor([[0.3, 0.7, 0.0], [0.5, 0.2, 0.3], [0.6, 0.4, 0.0]])
     shown = torch.stack([rows, rows.tril(), torch.eye(3)])
     for tokens, told in (
         (
@@ -291,8 +291,8 @@ def test_what_is_strongest_goes_by_words_and_choice(page: Any, tmp_path: Path) -
                 "strongest (the first row and special tokens apart): c → b 0.4",
             ],
         ),
-        ("a b c", ["strongest: a → a 0.9", "strongest (the first row apart): c → a 0.6"]),
-        ("<s> [UNK] </s>", ["strongest: <s> → <s> 0.9"]),
+        ("a b c", ["strongest: a → b 0.7", "strongest (the first row apart): c → a 0.6"]),
+        ("<s> [UNK] </s>", ["strongest: <s> → [UNK] 0.7"]),
     ):
         AttentionView(shown, tokens.split(), axes=("head",)).save_html(tmp_path / "s.html")
         page.goto((tmp_path / "s.html").as_uri())

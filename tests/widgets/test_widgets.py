@@ -405,8 +405,8 @@ def strongest_of(rows: list[list[float]], tokens: str) -> str:
 
 
 def test_what_is_strongest_goes_by_words_and_choice() -> None:
-    rows = [[0.9, 0.1, 0.0], [0.5, 0.2, 0.3], [0.6, 0.4, 0.0]]
-    assert strongest_of(rows, "a b c") == "Strongest weight 0.90, from “a” to “a”."
+    rows = [[0.3, 0.7, 0.0], [0.5, 0.2, 0.3], [0.6, 0.4, 0.0]]
+    assert strongest_of(rows, "a b c") == "Strongest weight 0.70, from “a” to “b”."
     found = "Strongest weight 0.40, from “c” to “b” (special tokens apart)."
     for special in ("[CLS]", "<s>", "</s>", "<|endoftext|>", "<bos>"):
         assert strongest_of(rows, f"{special} b c") == found.replace("[CLS]", special)
