@@ -6,7 +6,7 @@ and an import only ever goes down (docs/architecture.md has the picture):
 - `attention`, `positions`, `trace`, `data`: the pieces
 - `tokenizers`: text to ids; `models`: ids to logits
 - `training`: fitting a model; `decoding`: writing text; `pretrained`: trained models
-- `explain`: what a prediction hangs on; `recipes`: how every checkpoint is made
+- `explain`: what a prediction hangs on
 - beside them `plots` and `widgets`, which show things, and `check`, the line under an exercise
 
 One record flows through all of them, the `Trace`: tokens, attention weights and, on request,

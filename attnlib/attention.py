@@ -151,9 +151,11 @@ class MultiHeadAttention(nn.Module):
       matrices W_O[h] stacked on top of each other (Vaswani et al. 2017, section 3.2.2);
     - combine="add": (Σ_h head_h) W_O with one shared W_O (Bhardwaj et al. 2021).
 
-    Shapes: W_Q (H, d_model, d_k), W_K (H, d_source, d_k), W_V (H, d_source, d_v),
-    W_O (H, d_v, d_model), or (1, d_v, d_model) when heads are added.
-    Biases, if any: b_Q, b_K (H, d_k), b_V (H, d_v), b_O (d_model,).
+    Shapes: W_Q (H, d_model, d_k), W_K (H_kv, d_source, d_k), W_V (H_kv, d_source, d_v),
+    W_O (H, d_v, d_model), or (1, d_v, d_model) when heads are added. H_kv is H, or fewer: then
+    H / H_kv heads in a row share their keys and values (grouped-query attention; Ainslie et al.
+    2023), and with one, all do (multi-query).
+    Biases, if any: b_Q (H, d_k), b_K (H_kv, d_k), b_V (H_kv, d_v), b_O (d_model,).
     """
 
     def __init__(
@@ -165,35 +167,39 @@ class MultiHeadAttention(nn.Module):
         d_source: int | None = None,
         combine: str = "concat",
         bias: bool = False,
+        kv_heads: int | None = None,
     ) -> None:
         super().__init__()
         d_k, d_v = _widths(d_model, heads, d_k, d_v, combine)
+        kv_heads = heads if kv_heads is None else kv_heads
+        if kv_heads < 1 or heads % kv_heads:
+            raise ValueError(f"kv_heads must divide the {heads} heads, got {kv_heads}")
         d_source = d_model if d_source is None else d_source
         self.combine = combine
         self.W_Q = nn.Parameter(torch.empty(heads, d_model, d_k))
-        self.W_K = nn.Parameter(torch.empty(heads, d_source, d_k))
-        self.W_V = nn.Parameter(torch.empty(heads, d_source, d_v))
+        self.W_K = nn.Parameter(torch.empty(kv_heads, d_source, d_k))
+        self.W_V = nn.Parameter(torch.empty(kv_heads, d_source, d_v))
         self.W_O = nn.Parameter(torch.empty(heads if combine == "concat" else 1, d_v, d_model))
         for weight in (self.W_Q, self.W_K, self.W_V):
             nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
         nn.init.normal_(self.W_O, std=(len(self.W_O) * d_v) ** -0.5)
         self.b_Q, self.b_K, self.b_V, self.b_O = (
             nn.Parameter(torch.zeros(shape)) if bias else None
-            for shape in ((heads, d_k), (heads, d_k), (heads, d_v), (d_model,))
+            for shape in ((heads, d_k), (kv_heads, d_k), (kv_heads, d_v), (d_model,))
         )
 
     @property
     def W_QK(self) -> Tensor:
         """W_Q W_Kᵀ of each head, (H, d_model, d_source): all that the scores depend on."""
-        return self.W_Q @ self.W_K.mT
+        return self.W_Q @ shared(self.W_K, len(self.W_Q)).mT
 
     @property
     def W_VO(self) -> Tensor:
         """W_V W_O of each head, (H, d_source, d_model): all that a head writes, but for A."""
-        return self.W_V @ self.W_O
+        return shared(self.W_V, len(self.W_Q)) @ self.W_O
 
     def project(self, x: Tensor, source: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, H, T, d_k) of x; keys (B, H, S, d_k) and values (B, H, S, d_v) of source."""
+        """Queries (B, H, T, d_k) of x; keys (B, H_kv, S, d_k) and values, likewise, of source."""
         source = x if source is None else source
         return (
             _per_head(x, self.W_Q, self.b_Q),
@@ -247,12 +253,15 @@ def attend(
     """Attention with the weights if they are needed, with the fused kernel if not.
 
     Both roads give the same output, also where a row may look at nothing (zeros).
-    Arguments as in `MultiHeadAttention.forward`, q, k, v already per head.
+    Arguments as in `MultiHeadAttention.forward`, q, k, v already per head; fewer keys and values
+    than queries are shared.
     """
     if causal and q.shape[-2] != k.shape[-2]:
         raise ValueError(
             f"a causal mask needs as many keys as queries, got {k.shape[-2]} and {q.shape[-2]}"
         )
+    if q.ndim > 2:
+        k, v = shared(k, q.shape[-3]), shared(v, q.shape[-3])
     if not need_weights and mask is None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal), None
     if mask is not None:
@@ -266,6 +275,15 @@ def attend(
     empty = ~mask.any(-1, keepdim=True)
     output: Tensor = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | empty)
     return output.masked_fill(empty, 0.0), None
+
+
+def shared(x: Tensor, heads: int) -> Tensor:
+    """What H_kv heads have, (..., H_kv, n, d), for `heads` heads, each group's side by side.
+
+    >>> shared(torch.tensor([[[1.0]], [[2.0]]]), 4).flatten()
+    tensor([1., 1., 2., 2.])
+    """
+    return x if x.shape[-3] == heads else x.repeat_interleave(heads // x.shape[-3], -3)
 
 
 def _widths(

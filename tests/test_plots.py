@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from each import each
 from matplotlib.image import imread
 
 from attnlib import plots
@@ -61,7 +62,7 @@ def pixels(figure):
     return imread(io.BytesIO(figure.png), format="png")
 
 
-@pytest.mark.parametrize("draw", HELPERS)
+@each("draw", HELPERS)
 def test_a_figure_is_a_picture_with_words(draw):
     figure = draw()
     assert figure.png.startswith(b"\x89PNG\r\n\x1a\n")
@@ -81,7 +82,7 @@ def test_the_notebook_shows_the_picture_with_its_words():
     assert metadata["image/png"] == {"alt": ALT}
 
 
-@pytest.mark.parametrize("draw", HELPERS)
+@each("draw", HELPERS)
 def test_alt_is_required(draw):
     whole = {
         heatmap: lambda: plots.heatmap(np.eye(2), "ab"),
@@ -95,15 +96,15 @@ def test_alt_is_required(draw):
     plt.close("all")
 
 
-@pytest.mark.parametrize("draw", HELPERS)
-@pytest.mark.parametrize("alt", ["", "   ", "Image", "figure 3", "x" + " " * 40])
+@each("draw", HELPERS)
+@each("alt", ["", "   ", "Image", "figure 3", "x" + " " * 40])
 def test_alt_must_say_something(draw, alt):
     with pytest.raises(ValueError, match="alt must say in words what the figure shows"):
         draw(alt=alt)
     assert plt.get_fignums() == []  # nothing left open that the notebook would show after all
 
 
-@pytest.mark.parametrize("draw", HELPERS)
+@each("draw", HELPERS)
 def test_figures_are_closed(draw):
     draw()
     assert plt.get_fignums() == []
@@ -117,13 +118,13 @@ def test_another_figure_of_the_caller_stays_open():
     plt.close(other)
 
 
-@pytest.mark.parametrize("draw", HELPERS)
+@each("draw", HELPERS)
 def test_the_same_figure_has_the_same_bytes(draw):
     assert draw().png == draw().png
 
 
-@pytest.mark.parametrize("draw", [heatmap, maps])
-@pytest.mark.parametrize("kind", ["array", "tensor", "gradient", "bfloat16", "lists"])
+@each("draw", [heatmap, maps])
+@each("kind", ["array", "tensor", "gradient", "bfloat16", "lists"])
 def test_weights_of_any_kind_are_drawn_and_not_changed(draw, kind):
     weights = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
     weights = weights if draw is heatmap else weights[None]

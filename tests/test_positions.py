@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,7 +51,7 @@ def test_frequencies_fall_from_1_by_a_constant_ratio():
     assert frequencies(4, base=9).tolist() == pytest.approx([1, 1 / 3])
 
 
-@pytest.mark.parametrize("d", [-2, 0, 1, 7])
+@each("d", [-2, 0, 1, 7])
 def test_widths_must_be_even(d):
     with pytest.raises(ValueError, match=f"the width must be even, got {d}"):
         frequencies(d)
@@ -108,3 +109,29 @@ def test_rotating_a_sinusoid_moves_its_position():
     table = sinusoidal(60, 16)
     moved = rotate(table[20:40], torch.full((20,), 7))  # (sin, cos) turn the other way round
     torch.testing.assert_close(moved, table[13:33], atol=1e-5, rtol=0)
+
+
+@pytest.mark.claim(91)
+def test_both_layouts_of_pairs_give_one_score_after_the_rows_are_put_in_order():
+    """Dimensions (2i, 2i+1) of one are (i, i + d/2) of the other; mixed up, scores differ."""
+    q, k = torch.randn(2, 5, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    order = torch.arange(8).view(4, 2).T.flatten()  # 0 2 4 6 1 3 5 7
+    places = torch.arange(5)
+
+    def scores(q, k, pairs):
+        return rotate(q, places, 100.0, pairs) @ rotate(k, places, 100.0, pairs).mT
+
+    adjacent = scores(q, k, "adjacent")
+    torch.testing.assert_close(scores(q[:, order], k[:, order], "halves"), adjacent)
+    assert (scores(q, k, "halves") - adjacent).abs().max() > 0.1
+
+
+def test_the_base_sets_how_slowly_the_last_pair_turns():
+    x = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
+    turned = rotate(x, torch.tensor([1.0]), base=100.0)
+    torch.testing.assert_close(turned[0, 2:], torch.tensor([math.cos(0.1), math.sin(0.1)]))
+
+
+def test_pairs_that_are_none_are_told():
+    with pytest.raises(ValueError, match="pairs must be one of"):
+        rotate(torch.zeros(1, 2), torch.zeros(1), pairs="odd")

@@ -2,15 +2,25 @@
 
 import copy
 import dataclasses
+import inspect
 import itertools
 import re
 from types import SimpleNamespace
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnlib.models import (
+    AttentionClassifier,
+    HistogramModel,
+    Seq2Seq,
+    Transformer,
+    TransformerClassifier,
+    Translator,
+)
 from attnlib.trace import (
     OPTIONAL,
     ROUNDING,
@@ -75,9 +85,7 @@ def test_the_other_way_round_rows_would_not_sum_to_1():
     assert merge_words(A.mT, [0, 1, 1]).mT.sum(-1).tolist() == pytest.approx([2 / 3, 4 / 3])
 
 
-@pytest.mark.parametrize(
-    "words", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [-1, 0, 1], [0, 0, -1]], ids=str
-)
+@each("words", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [-1, 0, 1], [0, 0, -1]])
 def test_word_indices_must_run_in_order(words):
     with pytest.raises(ValueError, match=r"must run 0, 0, 1, 2, 2, …, got \["):
         merge_words(weights(0, 3, 3), words)
@@ -170,8 +178,8 @@ def test_attention_must_fit_the_tokens():
     assert repr(crossed()) == "Trace(layers=2, heads=3, queries=5, keys=4)"
 
 
-@pytest.mark.parametrize(
-    ("word_ids", "message"),
+@each(
+    "word_ids, message",
     [
         ((0, 1), r"a word for each of 5 tokens, got 2"),
         ((0, 1, 3, 4, 5), "must run 0, 0, 1"),
@@ -193,7 +201,7 @@ def test_every_part_has_its_shape():
     assert own.keys.shape[2] == T  # without sources the keys are the tokens
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
+@each("name", OPTIONAL)
 def test_a_part_of_another_shape_is_refused(name):
     """One axis longer or shorter, one missing, one too many, two exchanged: each is named."""
     *axes, width = SHAPES[name]
@@ -211,7 +219,7 @@ def test_a_part_of_another_shape_is_refused(name):
     assert getattr(crossed(**{name: torch.zeros(*axes, 1)}), name) is not None
 
 
-@pytest.mark.parametrize("wrong", [-1e-6, -3.0, float("nan"), float("-inf")])
+@each("wrong", [-1e-6, -3.0, float("nan"), float("-inf")])
 def test_an_entry_that_is_no_weight_is_refused(wrong):
     attention = weights(0, L, H, T, T).float()
     attention[1, 2, 3, 4] = wrong
@@ -219,7 +227,7 @@ def test_an_entry_that_is_no_weight_is_refused(wrong):
         small(attention=attention)
 
 
-@pytest.mark.parametrize("scale", [0.99, 1.01, 2.0, float("inf")])
+@each("scale", [0.99, 1.01, 2.0, float("inf")])
 def test_a_row_that_does_not_sum_to_1_is_refused(scale):
     attention = weights(0, L, H, T, T).float()
     attention[1, 2, 3] *= scale
@@ -248,7 +256,7 @@ OF_ONE = tuple(layer[None] for layer in MAPS)  # as transformers has them, a bat
 EAGER = r"no attention weights here.*attn_implementation=\"eager\".*output_attentions=True"
 
 
-@pytest.mark.parametrize(
+@each(
     "given_",
     [
         OF_ONE,
@@ -261,7 +269,6 @@ EAGER = r"no attention weights here.*attn_implementation=\"eager\".*output_atten
         torch.stack(OF_ONE).requires_grad_(),
         SimpleNamespace(attentions=OF_ONE, cross_attentions=None),
     ],
-    ids=["tuple", "layers", "stacked", "batch", "numpy", "arrays", "lists", "grad", "output"],
 )
 def test_whatever_a_library_returned_becomes_a_trace(given_):
     trace = Trace.of(given_, list(TOKENS), word_ids=[None, 0, 0, 0, None])
@@ -272,8 +279,7 @@ def test_whatever_a_library_returned_becomes_a_trace(given_):
     assert (crossed_.sources, crossed_.attention.shape) == (SOURCES, (1, H, T, S))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("size", [3, 7, 100, 1000])
+@each("dtype, size", itertools.product((torch.float16, torch.bfloat16), (3, 7, 100, 1000)))
 def test_half_precision_sums_to_1(dtype, size):
     """A third is .33398 in bfloat16, and three of them are 1.00195."""
     for rows in (torch.full((1, 1, size, size), 1 / size), weights(1, 1, 1, size, size)):
@@ -290,8 +296,8 @@ def test_half_precision_sums_to_1(dtype, size):
     assert (Trace.of(wrong, ["x"] * size).attention[..., 0, :] == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("given_", "words"),
+@each(
+    "given_, words",
     [
         (None, EAGER),
         ((), EAGER),
@@ -315,8 +321,8 @@ def test_what_is_no_attention_is_told_with_what_to_do(given_, words):
         Trace.of(given_, TOKENS)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "options", "words"),
+@each(
+    "tokens, options, words",
     [
         (
             torch.tensor([[3, 4, 5, 6, 7]]),
@@ -363,6 +369,17 @@ def test_outputs_of_transformers_are_taken():
 
 
 # --- what is kept -----------------------------------------------------------------------------
+
+
+def test_every_model_of_one_text_is_asked_the_same_way():
+    """Those of two texts, too: they name their tokens by two vocabularies."""
+    one = (Transformer, TransformerClassifier, AttentionClassifier, HistogramModel)
+    for model in one:
+        asked = list(inspect.signature(model.trace).parameters)
+        assert asked[:5] == ["self", "ids", "tokens", "word_ids", "keep"], model
+    for model in (Seq2Seq, Translator):
+        asked = list(inspect.signature(model.trace).parameters)
+        assert asked[:4] == ["self", "source", "target", "vocabularies"], model
 
 
 def test_names_of_what_to_keep():

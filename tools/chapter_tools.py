@@ -17,13 +17,15 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
-from chapter_rules import CHAPTERS, ROOT, TIMING, chapter_paths, code_hash, header
+from architecture import LIBRARY, behind, folders, room_of, sources
+from chapter_rules import ROOT, TIMING, chapter_paths, code_hash, header, side_roads
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 README = ROOT / "README.md"
@@ -47,19 +49,31 @@ LANGUAGE = {
 }
 
 
-def library_hash() -> str:
-    """A hash of everything in attnlib that a chapter's outputs may depend on."""
-    digest = hashlib.sha256()
-    for path in sorted((ROOT / "attnlib").rglob("*")):
-        if path.is_file() and path.suffix in {".py", ".js", ".css", ".json", ".bpe"}:
-            digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+# What the rooms of attnlib read; a card holds the hash of its weights.
+READ = {
+    "pretrained": ("checkpoints/*.json", "checkpoints/*.bpe"),
+    "widgets": ("widgets/*.js", "widgets/*.css"),
+}
+
+
+def library_hash(notebook: NotebookNode) -> str:
+    """A hash of what a chapter needs of attnlib: the modules it imports, and what these read."""
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    texts = sources(LIBRARY)
+    needed = behind(code, texts, {"", *folders(LIBRARY)})
+    digest = hashlib.sha256("".join(name + texts[name] for name in sorted(needed)).encode())
+    for room in sorted(READ.keys() & set(map(room_of, needed))):
+        for path in sorted(chain(*map(LIBRARY.glob, READ[room]))):
+            digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def stamped(notebook: NotebookNode) -> NotebookNode:
     """The notebook, with the hashes of its code and of the library as they are now."""
     result = copy.deepcopy(notebook)
-    result.metadata["attnlib"] = NotebookNode(code=code_hash(notebook), library=library_hash())
+    result.metadata["attnlib"] = NotebookNode(
+        code=code_hash(notebook), library=library_hash(notebook)
+    )
     return result
 
 
@@ -102,6 +116,10 @@ def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return result
 
 
+class Stopped(Exception):
+    """A chapter that did not run to its end: the first line says in which cell, and why."""
+
+
 class Executed(NamedTuple):
     """A chapter that was run from nothing."""
 
@@ -114,7 +132,7 @@ def executed(path: Path) -> Executed:
     """Execute a chapter from nothing.
 
     Raises:
-        CellExecutionError: if a cell fails.
+        Stopped: if a cell fails, takes too long or ends its kernel.
     """
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
@@ -126,10 +144,25 @@ def executed(path: Path) -> Executed:
         extra_arguments=["--log-level=ERROR"],  # not that it listens on this machine alone
         resources={"metadata": {"path": str(path.parent)}},
     )
+    at = [0]
+    client.on_cell_start = lambda cell, cell_index: at.append(cell_index)
     began = time.perf_counter()
-    client.execute(env=os.environ | KERNEL_SETTINGS)
+    try:
+        client.execute(env=os.environ | KERNEL_SETTINGS)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        raise Stopped(stop(notebook, at[-1], error)) from error
     seconds = time.perf_counter() - began
     return Executed(*parted(stamped(cleaned(notebook))), seconds)
+
+
+def stop(notebook: NotebookNode, at: int, error: Exception) -> str:
+    """In which cell a chapter stopped, and why; what the kernel said follows."""
+    first = notebook.cells[at].source.strip().partition("\n")[0]
+    why = f"{type(error).__name__}: {error}"
+    if isinstance(error, CellExecutionError):
+        why = f"{error.ename}: {error.evalue}"
+    short = why.partition("\n")[0]
+    return f"cell {at + 1} of {len(notebook.cells)}, `{first}`, stopped with {short}\n{error}"
 
 
 def parted(notebook: NotebookNode) -> tuple[NotebookNode, dict[str, dict[str, Any]]]:
@@ -178,13 +211,22 @@ def with_seconds(notebook: NotebookNode, seconds: float) -> NotebookNode:
     return result
 
 
-def course_map(paths: Sequence[Path]) -> str:
-    """The README's table of chapters, from their headers."""
+def course_map(paths: Sequence[Path], beside: Sequence[Path] = ()) -> str:
+    """The README's table of chapters, each with its side roads, from their headers."""
     rows = ["| Chapter | Question | To read | To run |", "|---|---|---|---|"]
+    told = {path: header(nbformat.read(path, as_version=4)) for path in (*paths, *beside)}
     for path in paths:
-        told = header(nbformat.read(path, as_version=4))
-        link = f"[{told.title}](chapters/{path.name})"
-        rows.append(f"| {link} | {told.question} | {told.read} min | {told.run} s |")
+        one, links = told[path], []
+        for more in (more for more in beside if more.name[:2] == path.name[:2]):
+            title, read = told[more].title.partition(" · ")[2], told[more].read
+            links.append(f"[{title}](chapters/more/{more.name}) ({read} min)")
+        question = "<br>Side roads: ".join([one.question, *filter(None, [", ".join(links)])])
+        link = f"[{one.title}](chapters/{path.name})"
+        rows.append(f"| {link} | {question} | {one.read} min | {one.run} s |")
+    hours = [sum(told[path].read for path in some) / 60 for some in (paths, beside)]
+    extra = f", side roads {hours[1]:.0f} h" if beside else ""
+    run = sum(one.run for one in told.values()) / 60
+    rows.append(f"| **In all** | | {hours[0]:.0f} h{extra} | {run:.0f} min |")
     return "\n".join(rows)
 
 
@@ -217,16 +259,16 @@ def execute(paths: Sequence[Path], everything: bool, times: bool) -> int:
             continue
         try:
             done = executed(path)
-        except CellExecutionError as error:
+        except Stopped as error:
             failed += 1
-            print(f"{path.stem}: failed, and stays as it was\n{error}", file=sys.stderr)
+            print(f"{path.stem}: stays as it was: {error}", file=sys.stderr)
             continue
         notebook, told = done.notebook, header(done.notebook).run
         print(f"{path.stem}: {done.seconds:.1f} s (the header says {told} s)", flush=True)
         nbformat.write(with_seconds(notebook, done.seconds) if times else notebook, path)
         keep_views(path.stem, done)
     text = README.read_text(encoding="utf-8")
-    README.write_text(with_map(text, course_map(chapter_paths())), encoding="utf-8")
+    README.write_text(with_map(text, course_map(chapter_paths(), side_roads())), encoding="utf-8")
     return int(failed > 0)
 
 
@@ -234,15 +276,16 @@ def main(words: Sequence[str]) -> int:
     """Do what the command line says, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("command", choices=["execute"])
-    parser.add_argument("names", nargs="*", help="chapters such as 01_ngram; none: every chapter")
+    parser.add_argument("names", nargs="*", help="such as 01_ngram; none: all, with side roads")
     parser.add_argument("--all", action="store_true", help="execute also what did not change")
     parser.add_argument("--times", action="store_true", help="write measured seconds in headers")
     options = parser.parse_args(words)
-    paths = [CHAPTERS / f"{Path(name).stem}.ipynb" for name in options.names] or chapter_paths()
-    missing = [path.name for path in paths if not path.exists()]
-    if missing or not paths:
-        print(f"Not in chapters/: {', '.join(missing) or 'any chapter'}", file=sys.stderr)
+    there = {path.stem: path for path in (*chapter_paths(), *side_roads())}
+    names = [Path(name).stem for name in options.names] or list(there)
+    if missing := [name for name in names if name not in there]:
+        print(f"Not in chapters/ or chapters/more/: {', '.join(missing)}", file=sys.stderr)
         return 1
+    paths = [there[name] for name in names]
     use_two_cores()
     return execute(paths, options.all, options.times)
 

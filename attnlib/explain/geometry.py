@@ -1,7 +1,7 @@
 """Where vectors point: how narrow the cone is that the keys, values or states of a text span.
 
 The measures of Fosse et al. 2023. Vectors may have leading axes, such as batch, layer and head; a
-mask is True on real tokens. Nothing here knows a model.
+mask is True on real tokens.
 """
 
 import torch

@@ -5,7 +5,7 @@ Nothing here is trained or loaded, and none of them knows a tokenizer.
 
 from attnlib.models.cache import KVCache
 from attnlib.models.classifiers import AttentionClassifier, ClassifierOutput
-from attnlib.models.cls import ClsClassifier, TransformerClassifier
+from attnlib.models.cls import TransformerClassifier
 from attnlib.models.config import TransformerConfig
 from attnlib.models.evaluation import evaluating
 from attnlib.models.histogram import HistogramModel
@@ -18,7 +18,6 @@ from attnlib.models.translator import Translator
 __all__ = [
     "AttentionClassifier",
     "ClassifierOutput",
-    "ClsClassifier",
     "CountModel",
     "Elman",
     "HistogramModel",

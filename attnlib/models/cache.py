@@ -3,9 +3,11 @@
 import torch
 from torch import Tensor
 
+from attnlib.attention import causal_mask
+
 
 class KVCache:
-    """What a causal transformer has read: keys (B, H, S, d_k), values (B, H, S, d_v) of each layer.
+    """What a causal transformer has read: keys and values, (B, H_kv, S, d_k or d_v), of each layer.
 
     A token's keys and values depend on nothing after it. Kept, they need not be computed again
     when the next token comes: `model(new_ids, cache=cache)` reads only what is new.
@@ -34,13 +36,21 @@ class KVCache:
         last = self.keys[-1] if self.keys else None
         return 1 if last is None else len(last)
 
-    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the keys and values of new tokens to a layer's, and return all of that layer."""
-        old_keys, old_values = self.keys[layer], self.values[layer]
+    def extend(
+        self, layer: int, keys: Tensor, values: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Append the keys and values of new tokens to a layer's.
+
+        Returns:
+            all keys and all values of that layer, and the rows of the new tokens in the causal
+            mask, (new, S); None where these say nothing new: one token, or no others before.
+        """
+        new, old_keys, old_values = keys.shape[-2], self.keys[layer], self.values[layer]
         if old_keys is not None and old_values is not None:
             keys, values = torch.cat([old_keys, keys], -2), torch.cat([old_values, values], -2)
         self.keys[layer], self.values[layer] = keys, values
-        return keys, values
+        mask = None if new in (1, keys.shape[-2]) else causal_mask(keys.shape[-2])[-new:]
+        return keys, values, None if mask is None else mask.to(keys.device)
 
     def select(self, rows: Tensor) -> "KVCache":
         """A new cache with these rows of the batch, in this order, repeated if asked twice."""

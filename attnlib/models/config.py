@@ -6,16 +6,21 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 from torch.nn import functional as F
 
+from attnlib.positions import ROTARY_PAIRS
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
 }
 CHOICES = {
     "norm": ("pre", "post", "none"),
+    "norm_kind": ("layer", "rms"),
     "positions": ("learned", "sinusoidal", "rotary", "none"),
     "combine": ("concat", "add"),
     "activation": tuple(ACTIVATIONS),
+    "rotary_pairs": ROTARY_PAIRS,
 }
 
 
@@ -39,22 +44,28 @@ class TransformerConfig:
         layers, heads: L and H.
         d_k, d_v: width of a query or key, and of a value; d_model / heads if None, but d_v is
             d_model where heads are added.
+        kv_heads: H_kv, keys and values that the heads share in groups (grouped-query attention);
+            as many as heads if None, 1 for multi-query attention.
         d_ff: hidden width of the feed-forward block; None for none (attention only).
         max_len: longest input; the rows of the learned position table.
-        norm: LayerNorm before each block and once at the end ("pre", as GPT-2), after each
-            addition ("post", as BERT and the original), or "none".
-        embed_norm: LayerNorm on the embeddings (as BERT).
+        norm: before each block and once at the end ("pre", as GPT-2), after each addition
+            ("post", as BERT and the original), or "none".
+        norm_kind: LayerNorm ("layer"), or "rms", which leaves the mean and has no bias.
+        embed_norm: a norm on the embeddings (as BERT).
         positions: "learned" or "sinusoidal" vectors are added to the embeddings, "rotary" turns
             queries and keys, "none" leaves the order unknown.
+        rotary_base: the slowest pair turns by about 1 / base of a radian per position.
+        rotary_pairs: which dimensions turn together, see `positions.rotate`.
         causal: forbid looking ahead.
         cross: each block also attends to the states of another text, as a decoder does.
         combine: how heads come together, "concat" or "add".
-        activation: of the feed-forward block: "relu", "gelu", "gelu_tanh".
+        activation: of the feed-forward block: "relu", "gelu", "gelu_tanh", "silu".
+        gated: the feed-forward block has a gate (SwiGLU, with "silu").
         bias: biases in attention and feed-forward.
         tied: the unembedding is the transposed embedding.
         head: whether there is an unembedding at all; without it the output is the last state.
         dropout: probability to drop, on embeddings and on what each block writes.
-        norm_eps: ε of LayerNorm.
+        norm_eps: ε of the norms.
 
     Raises:
         ValueError: if a choice is unknown, with the ones there are.
@@ -66,15 +77,20 @@ class TransformerConfig:
     heads: int = 4
     d_k: int | None = None
     d_v: int | None = None
+    kv_heads: int | None = None
     d_ff: int | None = None
     max_len: int = 128
     norm: str = "pre"
+    norm_kind: str = "layer"
     embed_norm: bool = False
     positions: str = "learned"
+    rotary_base: float = 10_000.0
+    rotary_pairs: str = "adjacent"
     causal: bool = True
     cross: bool = False
     combine: str = "concat"
     activation: str = "gelu"
+    gated: bool = False
     bias: bool = False
     tied: bool = False
     head: bool = True
@@ -99,16 +115,18 @@ class TransformerConfig:
     def parameter_count(self) -> int:
         """Numbers learned, by formula, without building the model; what is tied counts once."""
         d, heads, bias = self.d_model, self.heads, int(self.bias)
-        added = self.combine == "add"
+        added, shared = self.combine == "add", self.kv_heads or heads
         d_k = d // heads if self.d_k is None else self.d_k
         d_v = (d if added else d // heads) if self.d_v is None else self.d_v
-        W_QKV = heads * (d + bias) * (2 * d_k + d_v)  # a bias is one more row of its matrix
+        W_QKV = (d + bias) * (heads * d_k + shared * (d_k + d_v))  # a bias is one more row
         W_O = ((1 if added else heads) * d_v + bias) * d
-        ff = 0 if self.d_ff is None else (d + bias) * self.d_ff + (self.d_ff + bias) * d
-        norms = 0 if self.norm == "none" else 1 if self.d_ff is None else 2  # of a layer
+        d_ff = self.d_ff or 0
+        ff = (d + bias + d * self.gated) * d_ff + (d_ff + bias) * d if d_ff else 0
+        norms = 0 if self.norm == "none" else 2 if d_ff else 1  # of a layer
         last_norms = self.embed_norm + (self.norm == "pre")
+        per_norm = 2 * d if self.norm_kind == "layer" else d
         rows = self.vocab_size * (1 + (self.head and not self.tied))
         rows += self.max_len * (self.positions == "learned")
         norms += self.cross and self.norm != "none"
         attention = (1 + self.cross) * (W_QKV + W_O)
-        return rows * d + self.layers * (attention + ff + norms * 2 * d) + last_norms * 2 * d
+        return rows * d + self.layers * (attention + ff + norms * per_norm) + last_norms * per_norm

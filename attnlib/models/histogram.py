@@ -114,13 +114,18 @@ class HistogramModel(nn.Module):
 
     @torch.no_grad()
     def trace(
-        self, ids: Tensor, tokens: Sequence[str] | None = None, keep: str | Iterable[str] = ()
+        self,
+        ids: Tensor,
+        tokens: Sequence[str] | None = None,
+        word_ids: Sequence[int] | None = None,
+        keep: str | Iterable[str] = (),
     ) -> Trace:
         """The record of one row.
 
         Args:
             ids: (T,).
             tokens: their names; the numbers themselves if None.
+            word_ids: word index of each token, if they are pieces of words.
             keep: of "values" and "logits", as in `Transformer.trace`.
 
         Raises:
@@ -131,7 +136,9 @@ class HistogramModel(nn.Module):
         tokens, x = token_names(ids, tokens), self.embed(ids[None])
         mixed, weights = self.attend(x)
         values, logits = x if self.W_V is None else x @ self.W_V, self.readout(x, mixed)[0]
-        return Trace(tokens, weights[None], **kept(keep, values=values[None], logits=logits))
+        words = None if word_ids is None else tuple(word_ids)
+        parts = kept(keep, values=values[None], logits=logits)
+        return Trace(tokens, weights[None], None, words, **parts)
 
     @torch.no_grad()
     def unfreeze(self) -> "HistogramModel":

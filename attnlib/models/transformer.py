@@ -6,138 +6,19 @@ so that every head can be looked at, changed or removed on its own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlib.attention import MultiHeadAttention, attend, causal_mask
+from attnlib.attention import shared
+from attnlib.models.block import Block, Encoded, LayerState, norm
 from attnlib.models.cache import KVCache
-from attnlib.models.config import ACTIVATIONS, TransformerConfig
+from attnlib.models.config import TransformerConfig
+from attnlib.models.edits import Edits, LayerEdits, check_edits
 from attnlib.models.evaluation import evaluating
-from attnlib.positions import rotate, sinusoidal
+from attnlib.positions import sinusoidal
 from attnlib.trace import BY_LAYER, Trace, kept, token_names, wanted
-
-Encoded = tuple[Tensor, Tensor]  # states of another text, and its mask
-
-
-class FeedForward(nn.Module):
-    """Two linear maps, an activation between, on every position alone: f(x W_1 + b_1) W_2 + b_2.
-
-    Shapes: W_1 (d_model, d_ff), W_2 (d_ff, d_model).
-    """
-
-    def __init__(self, config: TransformerConfig, d_ff: int) -> None:
-        super().__init__()
-        self.activation = ACTIVATIONS[config.activation]
-        self.W_1 = nn.Parameter(torch.randn(config.d_model, d_ff) * config.d_model**-0.5)
-        self.W_2 = nn.Parameter(torch.randn(d_ff, config.d_model) * d_ff**-0.5)
-        self.b_1 = nn.Parameter(torch.zeros(d_ff)) if config.bias else None
-        self.b_2 = nn.Parameter(torch.zeros(config.d_model)) if config.bias else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, d_model) to the same shape."""
-        return F.linear(self.activation(F.linear(x, self.W_1.T, self.b_1)), self.W_2.T, self.b_2)
-
-
-class LayerState(NamedTuple):
-    """What one layer did with a batch.
-
-    Attributes:
-        residual: the stream after the layer, (B, T, d_model).
-        queries: (B, H, T, d_k), as they meet the keys.
-        keys: (B, H, S, d_k). values: (B, H, S, d_v).
-        attention: weights (B, H, T, S), or None where they were not needed.
-        mixed: each head's weighted values, (B, H, T, d_v).
-        W_O: what takes them to the stream, (H, d_v, d_model), or (1, …) where all heads share it.
-        cross: weights over the memory (B, H, T, M), or None as above or without a memory.
-    """
-
-    residual: Tensor
-    queries: Tensor
-    keys: Tensor
-    values: Tensor
-    attention: Tensor | None
-    mixed: Tensor
-    W_O: Tensor
-    cross: Tensor | None
-
-    @property
-    def head_outputs(self) -> Tensor:
-        """What each head adds to the stream on its own, bias apart: (B, H, T, d_model)."""
-        return self.mixed @ self.W_O
-
-
-class Block(nn.Module):
-    """One layer: attention, then a feed-forward block if there is one, all added to the stream.
-
-    With `config.cross` a second attention stands between, from the stream to a memory.
-    """
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.config = config
-        widths = config.d_model, config.heads, config.d_k, config.d_v
-        kind: dict[str, Any] = {"combine": config.combine, "bias": config.bias}
-        self.attention = MultiHeadAttention(*widths, **kind)
-        self.cross_attention = MultiHeadAttention(*widths, **kind) if config.cross else None
-        self.feed_forward = None if config.d_ff is None else FeedForward(config, config.d_ff)
-        self.norm_1 = _norm(config, config.norm != "none")
-        self.norm_cross = _norm(config, config.norm != "none" and config.cross)
-        self.norm_2 = _norm(config, config.norm != "none" and config.d_ff is not None)
-
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        need_weights: bool = False,
-        cache: KVCache | None = None,
-        layer: int = 0,
-        memory: Encoded | None = None,
-    ) -> LayerState:
-        """What this layer does with the stream x (B, T, d_model).
-
-        The mask is as in `MultiHeadAttention`. With a cache of S tokens, x holds those that
-        follow; keys, values and weights are then of all S + T sources, and `layer` is this
-        layer's number in the cache. The memory is as in `Transformer.hidden`.
-        """
-        pre, post = self.config.norm == "pre", self.config.norm == "post"
-        q, k, v = self.attention.project(self.norm_1(x) if pre else x)
-        start = 0 if cache is None else cache.length_of(layer)
-        if self.config.positions == "rotary":
-            positions = torch.arange(start, start + x.shape[1], device=x.device)
-            q, k = rotate(q, positions), rotate(k, positions)
-        causal = self.config.causal
-        if cache is not None:
-            k, v = cache.extend(layer, k, v)
-        if start:  # the destinations are the last T of the sources: their rows of the mask
-            causal, new = False, x.shape[1]
-            mask = None if new == 1 else causal_mask(k.shape[-2])[-new:].to(x.device)
-        mixed, weights = attend(q, k, v, mask, causal, need_weights)
-        x = x + self._drop(self.attention.write(mixed))
-        x = self.norm_1(x) if post else x
-        x, cross = self._look(x, memory, need_weights)
-        if self.feed_forward is not None:
-            x = x + self._drop(self.feed_forward(self.norm_2(x) if pre else x))
-            x = self.norm_2(x) if post else x
-        return LayerState(x, q, k, v, weights, mixed, self.attention.W_O, cross)
-
-    def _look(
-        self, x: Tensor, memory: Encoded | None, need_weights: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        """The stream after the attention to a memory, and its weights; as it was without one."""
-        if self.cross_attention is None or memory is None:
-            return x, None
-        states, mask = memory
-        read = self.norm_cross(x) if self.config.norm == "pre" else x
-        allowed = mask[:, None, None, :]
-        found, weights = self.cross_attention(read, states, allowed, need_weights=need_weights)
-        x = x + self._drop(found)
-        return self.norm_cross(x) if self.config.norm == "post" else x, weights
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.config.dropout) if self.training else x
 
 
 class Transformer(nn.Module):
@@ -161,9 +42,9 @@ class Transformer(nn.Module):
         self.W_P = None
         if config.positions == "learned":
             self.W_P = nn.Parameter(torch.randn(config.max_len, config.d_model) * scale)
-        self.embed_norm = _norm(config, config.embed_norm)
+        self.embed_norm = norm(config, config.embed_norm)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.final_norm = _norm(config, config.norm == "pre")
+        self.final_norm = norm(config, config.norm == "pre")
         self._W_U = None
         if config.head and not config.tied:
             W_U = torch.randn(config.d_model, config.vocab_size) * config.d_model**-0.5
@@ -216,19 +97,27 @@ class Transformer(nn.Module):
         cache: KVCache | None = None,
         need_weights: bool = False,
         memory: Encoded | None = None,
+        edits: Edits | None = None,
+        first: int = 0,
     ) -> Iterator[LayerState]:
         """Send embeddings (B, T, d_model) through the layers: what each did, one after the other.
 
-        The one loop over the blocks; mask, cache and memory are as in `hidden`.
+        The one loop over the blocks; mask, cache, memory and edits are as in `hidden`. With a
+        `first` other than 0, x is the stream that enters this layer, and those before are left out.
         """
-        if self.config.cross != (memory is not None):
-            wants = "needs a memory to look at" if self.config.cross else "looks at no memory"
-            raise ValueError(f"a model with cross={self.config.cross} {wants}")
+        config = self.config
+        if config.cross != (memory is not None):
+            wants = "needs a memory to look at" if config.cross else "looks at no memory"
+            raise ValueError(f"a model with cross={config.cross} {wants}")
+        if edits and cache is not None:
+            raise ValueError("edits and a cache do not go together: read the whole text anew")
+        check_edits(edits or {}, config.layers, config.cross, config.d_ff is not None)
         allowed = None if mask is None else mask[:, None, None, :]
-        for layer, block in enumerate(self.blocks):
-            state: LayerState = block(x, allowed, need_weights, cache, layer, memory)
-            yield state
-            x = state.residual
+        x = LayerEdits(edits, first)("stream", x)
+        for layer, block in list(enumerate(self.blocks))[first:]:
+            state: LayerState = block(x, allowed, need_weights, cache, layer, memory, edits)
+            x = LayerEdits(edits, layer + 1)("stream", state.residual)
+            yield state._replace(residual=x)
 
     def hidden(
         self,
@@ -236,6 +125,7 @@ class Transformer(nn.Module):
         mask: Tensor | None = None,
         cache: KVCache | None = None,
         memory: Encoded | None = None,
+        edits: Edits | None = None,
     ) -> Tensor:
         """The last state of every position, ready to be unembedded: (B, T) to (B, T, d_model).
 
@@ -246,11 +136,12 @@ class Transformer(nn.Module):
                 and no mask.
             memory: states (B, M, d_model) of another text and its mask (B, M), True on real
                 tokens, for a model with `config.cross`.
+            edits: what to replace on the way, see `attnlib.models.edits`; not with a cache.
         """
         if cache is not None and (mask is not None or not self.config.causal):
             raise ValueError("a cache needs a causal model and a batch without padding mask")
         x = self.embed(ids, 0 if cache is None else cache.length)
-        for state in self.run(x, mask, cache, memory=memory):
+        for state in self.run(x, mask, cache, memory=memory, edits=edits):
             x = state.residual
         final: Tensor = self.final_norm(x)
         return final
@@ -261,12 +152,13 @@ class Transformer(nn.Module):
         mask: Tensor | None = None,
         cache: KVCache | None = None,
         memory: Encoded | None = None,
+        edits: Edits | None = None,
     ) -> Tensor:
         """Logits (B, T, D) of ids (B, T), or the last state if there is no head.
 
-        Mask, cache and memory are as in `hidden`.
+        Mask, cache, memory and edits are as in `hidden`.
         """
-        x = self.hidden(ids, mask, cache, memory)
+        x = self.hidden(ids, mask, cache, memory, edits)
         return x if self.W_U is None else x @ self.W_U
 
     @torch.no_grad()
@@ -276,6 +168,7 @@ class Transformer(nn.Module):
         tokens: Sequence[str] | None = None,
         word_ids: Sequence[int] | None = None,
         keep: str | Iterable[str] = (),
+        edits: Edits | None = None,
     ) -> Trace:
         """Run one text and record it; without dropout, whatever the mode.
 
@@ -284,6 +177,7 @@ class Transformer(nn.Module):
             tokens: their names for the axes of figures; the ids themselves if None.
             word_ids: word index of each token, if known.
             keep: what to keep beside the attention, of `attnlib.trace.OPTIONAL`; "all" for all.
+            edits: as in `hidden`.
 
         Returns:
             a Trace.
@@ -294,11 +188,13 @@ class Transformer(nn.Module):
             layers: dict[str, list[Tensor]] = {name: [] for name in names if name in BY_LAYER}
             layers["attention"] = [x.new_zeros(0, self.config.heads, len(ids), len(ids))]
             if "residual" in names:
-                layers["residual"] = [x]
-            for state in self.run(x, need_weights=True):
+                layers["residual"] = [LayerEdits(edits, 0)("stream", x)]
+            for state in self.run(x, need_weights=True, edits=edits):
                 x = state.residual
                 for name, parts in layers.items():
-                    parts.append(getattr(state, name))
+                    part = getattr(state, name)
+                    shares = name in ("keys", "values")  # each head's own view of them
+                    parts.append(shared(part, self.config.heads) if shares else part)
             final = self.final_norm(x)[0]
         found = {name: torch.cat(parts) for name, parts in layers.items() if parts}
         if "logits" in names and self.W_U is not None:
@@ -307,7 +203,3 @@ class Transformer(nn.Module):
         return Trace(
             tokens, found.pop("attention"), None, words, **kept(names, final=final, **found)
         )
-
-
-def _norm(config: TransformerConfig, needed: bool) -> nn.Module:
-    return nn.LayerNorm(config.d_model, eps=config.norm_eps) if needed else nn.Identity()

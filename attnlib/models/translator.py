@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.models.config import TransformerConfig
+from attnlib.models.edits import Edits
 from attnlib.models.evaluation import evaluating
 from attnlib.models.seq2seq import EncoderOutput, greedy
 from attnlib.models.transformer import Transformer
@@ -46,8 +47,8 @@ class Translator(nn.Module):
         self.encoder = Transformer(replace(config, causal=False, head=False))
         self.decoder = Transformer(replace(config, vocab_size=target_size, cross=True))
 
-    def encoder_output(self, source: Tensor) -> EncoderOutput:
-        """Read the source (B, S), padded at the end with 0.
+    def encoder_output(self, source: Tensor, edits: Edits | None = None) -> EncoderOutput:
+        """Read the source (B, S), padded at the end with 0; edits are of the encoder.
 
         Raises:
             ValueError: if a row is empty or has padding before its end.
@@ -55,7 +56,7 @@ class Translator(nn.Module):
         mask = padding_mask(source)
         if not mask.any(1).all():
             raise ValueError("every source row needs a token")
-        states = self.encoder(source, mask)
+        states = self.encoder(source, mask, edits=edits)
         return EncoderOutput(states, mask, states[:, 0])
 
     def initial_state(self, encoded: EncoderOutput) -> Tensor:
@@ -78,9 +79,15 @@ class Translator(nn.Module):
         written = torch.cat([written, previous[:, None]], 1)
         return written, self.decoder(written, memory=encoded[:2])[:, -1], None
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits (B, T, D) of what follows each token of a target (B, T) that starts with <s>."""
-        logits: Tensor = self.decoder(target, memory=self.encoder_output(source)[:2])
+    def forward(
+        self, source: Tensor, target: Tensor, edits: tuple[Edits, Edits] = ({}, {})
+    ) -> Tensor:
+        """Logits (B, T, D) of what follows each token of a target (B, T) that starts with <s>.
+
+        Edits are those of the encoder and those of the decoder.
+        """
+        memory = self.encoder_output(source, edits[0])[:2]
+        logits: Tensor = self.decoder(target, memory=memory, edits=edits[1])
         return logits
 
     @torch.no_grad()

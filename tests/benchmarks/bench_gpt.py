@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from attnlib.decoding import generate, greedy
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.pretrained.conversion import from_gpt2
-from attnlib.recipes.language import GPT
+from attnlib.pretrained.conversion import convert
 from attnlib.training import next_token_loss
+from recipes.language import GPT
 
 BATCH, LENGTH, WIDTH, VOCABULARY, NEW = 32, GPT["max_len"], GPT["d_model"], 4096, 120
 
@@ -47,7 +47,7 @@ def both() -> tuple[Transformer, nn.Module]:
             eos_token_id=None,
         )
     )
-    ours.load_state_dict(from_gpt2(theirs.transformer.state_dict(), config))
+    ours.load_state_dict(convert(theirs.transformer.state_dict(), config, "gpt2"))
     return ours, theirs
 
 

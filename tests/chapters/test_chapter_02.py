@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.models import Elman
-from attnlib.recipes import recall
 from attnlib.training.language import token_stream
+from recipes import recall
 
 
 @cache

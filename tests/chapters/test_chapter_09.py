@@ -211,11 +211,12 @@ def test_without_the_previous_token_head_there_is_no_induction(two):
     model, ids, history = two
     giver = int(history["previous"][-1, 0].argmax())
     before, gain = scores(model, ids).max(), CHAPTER.gain_of(model.hidden(ids), ids).mean()
-    written = next(model.run(model.embed(ids))).head_outputs
+    mixed = next(model.run(model.embed(ids))).mixed
     for h in range(4):
         after = CHAPTER.induction_without(h).max()
         assert after < 0.1 if h == giver else after > 0.8 * before
-        cut = circuits.replaced_head(model, ids, 0, h, written[:, h].mean((0, 1)))
+        edit = CHAPTER.replaced(h, mixed[:, h].mean((0, 1)))
+        cut = model.hidden(ids, edits={("mixed", 0): edit})
         left = CHAPTER.gain_of(cut, ids).mean() / gain
         assert left < 0.1 if h == giver else left > 0.9
 

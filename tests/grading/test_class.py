@@ -17,6 +17,7 @@ import pytest
 from attacks import ATTACKS, NAME, RIGHT, SOLVED, submission
 from bank import bank
 from classroom import answered, deadly, hand_in, notebook, released_class, run_class, solved
+from each import each
 
 from grading import __main__ as command
 from grading import autograde, build, sandbox
@@ -287,7 +288,7 @@ def test_there_is_a_row_for_every_student_and_task(graded: Graded) -> None:
 
 @pytest.mark.long
 @needs_sandbox
-@pytest.mark.parametrize("student", the_class())
+@each("student", the_class())
 def test_the_rows_are_those_that_were_foreseen(graded: Graded, student: str) -> None:
     about = graded.students[student]
     for row in (row for row in graded.rows if row["student"] == student):
@@ -377,6 +378,7 @@ def test_an_exercise_that_was_not_released_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "unusable", lambda: None)
+    monkeypatch.setenv("PATH", os.defpath)  # as `make grade` finds it: without our environment
     places = Places(tmp_path / "class")
     hand_in(places, NAME, "student", b"")
     assert command.main(["--home", str(places.home), "grade", NAME]) == 1
@@ -406,6 +408,34 @@ def test_a_worker_that_dies_takes_one_submission_with_it(
     assert found[2]["submission"] is None, "the next run must try again"
     log = (places.home / "log").read_text().split()
     assert sorted(set(log)) == sorted(status), "somebody was not graded"
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers", "most"), [(1, None, 3), (4, None, 6), (1, 1, 3), (2, 8, 18)]
+)
+def test_no_more_submissions_are_under_way_than_the_workers_take(
+    monkeypatch: pytest.MonkeyPatch, cores: int, workers: int | None, most: int
+) -> None:
+    """Two more than the desk takes, if it is alone; else two for each worker, and the desk's."""
+
+    class Still(autograde.Executor):
+        def __init__(self, size: int) -> None:
+            self._max_workers, self.sent = size, list[str]()
+
+        def submit(self, call: Any, *args: Any) -> Any:
+            self.sent.append(args[1])
+            return autograde.Future()
+
+    desk = Still(cores)
+    way = autograde.Way(NAME, How(), desk, Still(workers) if workers else desk, print)
+
+    def stop(*_: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(autograde, "wait", stop)
+    with pytest.raises(InterruptedError):
+        way.go([f"student {number}" for number in range(50)])
+    assert len(desk.sent) == most
 
 
 @pytest.mark.parametrize("how", ["cells", "sheets"])

@@ -13,6 +13,7 @@ import nbformat
 import pytest
 import torch
 from bank import ROOT, solution_cells, solutions
+from each import each
 from nbclient import NotebookClient
 
 from attnlib.check.comparison import difference
@@ -66,7 +67,7 @@ def test_every_solution_is_an_exercise() -> None:
     assert sorted(p.name for p in EXERCISE.iterdir() if p.is_dir()) == names()
 
 
-@pytest.mark.parametrize("name", names())
+@each("name", names())
 def test_the_exercise_is_what_its_solution_makes(name: str, tmp_path: Path) -> None:
     assert build.build(name, tmp_path) == [f"{name}.ipynb", "checks.json"]
     for file in (f"{name}.ipynb", "checks.json"):
@@ -86,7 +87,7 @@ def test_the_exercise_is_what_its_solution_makes(name: str, tmp_path: Path) -> N
     assert {p: p.read_bytes() for p in (tmp_path / name).iterdir()} == before
 
 
-@pytest.mark.parametrize("name", names())
+@each("name", names())
 def test_the_visible_cases_are_those_of_the_tasks(name: str) -> None:
     text = checks(name)
     assert text == checks(name)
@@ -149,7 +150,7 @@ def test_rounding_is_no_change_and_a_change_is_no_rounding(tmp_path: Path) -> No
 # well made
 
 
-@pytest.mark.parametrize("name", names())
+@each("name", names())
 def test_the_notebook_is_well_made(name: str) -> None:
     cells = solution_cells(name)
     ids = [meta(c)["grade_id"] for c in cells if meta(c)]
@@ -177,7 +178,7 @@ def test_the_notebook_is_well_made(name: str) -> None:
         assert not cell.get("outputs")
 
 
-@pytest.mark.parametrize("name", names())
+@each("name", names())
 def test_the_header_tells_the_points_and_the_minutes(name: str) -> None:
     first = released(name).cells[0]
     told = re.search(MINUTES, first.source)
@@ -258,7 +259,7 @@ def solution_texts(name: str) -> list[str]:
     return [text.strip() for text in found]
 
 
-@pytest.mark.parametrize("name", names())
+@each("name", names())
 def test_no_solution_is_in_the_exercise(name: str) -> None:
     cells = released(name).cells
     sources, texts = "\n".join(c.source for c in cells), solution_texts(name)
@@ -293,7 +294,7 @@ def test_the_table_of_task_9_2_loses_its_score_as_the_task_says() -> None:
     assert scores[1] == pytest.approx([0.6, 0.2**0.5])
 
 
-@pytest.mark.parametrize("name", names())
+@each("name", names())
 def test_no_hidden_case_is_a_visible_one(name: str) -> None:
     from grading.judge import hidden_inputs
 

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from each import each
 from torch.nn import functional as F
 
 from attnlib.models import AttentionClassifier, TransformerClassifier
@@ -24,7 +25,7 @@ def built(encoder="lstm", attention="additive", **options):
     return AttentionClassifier(20, 8, 6, encoder, attention, **options).double().eval()
 
 
-@pytest.mark.parametrize(("encoder", "attention"), SETTINGS)
+@each("encoder, attention", SETTINGS)
 def test_weights_are_a_distribution_over_the_real_tokens(encoder, attention):
     found = built(encoder, attention).classify(IDS)
     torch.testing.assert_close(found.attention.sum(-1), torch.ones(4, dtype=torch.float64))
@@ -33,7 +34,7 @@ def test_weights_are_a_distribution_over_the_real_tokens(encoder, attention):
     assert ((found.probability > 0) & (found.probability < 1)).all()
 
 
-@pytest.mark.parametrize(("encoder", "attention"), SETTINGS)
+@each("encoder, attention", SETTINGS)
 def test_padding_changes_nothing(encoder, attention):
     model = built(encoder, attention)
     together = model.classify(F.pad(IDS, (0, 3)))

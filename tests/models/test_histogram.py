@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
+from each import each
 
 from attnlib import pretrained
 from attnlib.models.histogram import (
@@ -79,8 +80,8 @@ def test_the_model_is_that_of_its_description(sees):
     )
 
 
-@pytest.mark.parametrize("softmax", [True, False])
-@pytest.mark.parametrize("mixer", ["dot", "linear"])
+@each("softmax", [True, False])
+@each("mixer", ["dot", "linear"])
 @torch.no_grad()
 def test_the_plain_counter_is_that_of_its_description(mixer, softmax):
     model = built(mixer=mixer, softmax=softmax, plain=True, d_model=6, d_hidden=3)
@@ -143,6 +144,7 @@ def test_trace_tells_what_forward_does():
     mixed = trace.attention[0, 0] @ trace.values[0, 0]
     torch.testing.assert_close(model.readout(mixed, mixed), trace.logits)
     assert model.trace(ids).tokens == tuple("1030202020")
+    assert len(model.trace(ids, None, [0, 0, *range(1, 9)]).to_words().tokens) == 9
     assert not trace.logits.requires_grad
 
 
@@ -154,8 +156,8 @@ def test_short_rows_are_read_and_long_ones_refused():
             model(rows(1, length=11))
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
+@each(
+    "config, message",
     [
         ({"sees": "both"}, "sees must be one of"),
         ({"mixer": "sum"}, r"mixer must be one of \('dot', 'linear'\)"),
@@ -275,7 +277,7 @@ def test_a_short_training_gets_there(sees):
 
 
 @pytest.mark.claim(32)
-@pytest.mark.parametrize(("lr", "seed"), [(1e-3, 0), (1e-3, 1), (1e-3, 2), (1e-2, 3)])
+@each("lr, seed", [(1e-3, 0), (1e-3, 1), (1e-3, 2), (1e-2, 3)])
 def test_both_stay_when_everything_is_set_free(minimum, lr, seed):
     free = minimum.unfreeze().train()
     generator = torch.Generator().manual_seed(seed)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -53,8 +54,8 @@ def test_a_row_in_a_padded_batch_is_as_alone(kind: str | None) -> None:
             torch.testing.assert_close(weights[i, :, : len(source)], look[0])
 
 
-@pytest.mark.parametrize("decode", [greedy, beam])
-@pytest.mark.parametrize("kind", KINDS)
+@each("decode", [greedy, beam])
+@each("kind", KINDS)
 def test_a_batch_decodes_as_its_rows_alone(kind: str | None, decode: object) -> None:
     model = model_of(kind, seed=11)
     with torch.no_grad():
@@ -244,8 +245,8 @@ def test_the_scores_are_log_probabilities(kind: str | None) -> None:
         assert float(score) == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("seed", [0, 2, 3, 6, 8, 18])
-@pytest.mark.parametrize("rare", [False, True])
+@each("seed", [0, 2, 3, 6, 8, 18])
+@each("rare", [False, True])
 def test_a_beam_as_wide_as_the_tree_finds_the_best(seed: int, rare: bool) -> None:
     """With a </s> that is rare, four of these models have a best that greedy does not find."""
     model = model_of("additive", seed, target_size=5)

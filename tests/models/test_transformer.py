@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import WIDTH, D, assert_near, config_of, ids_of, model_of
 from torch.nn import functional as F
 
 from attnlib.models import (
@@ -15,40 +17,16 @@ from attnlib.models import (
     TransformerConfig,
     evaluating,
 )
-from attnlib.models.transformer import Block, FeedForward
+from attnlib.models.block import Block, FeedForward
 from attnlib.positions import sinusoidal
 from attnlib.trace import OPTIONAL
 
-D, WIDTH = 13, 8
 SIZES = {  # layers, d_model, heads, parameters
     "small": (12, 768, 12, 124_439_808),
     "medium": (24, 1024, 16, 354_823_168),
     "large": (36, 1280, 20, 774_030_080),
     "xl": (48, 1600, 25, 1_557_611_200),
 }
-
-
-def config_of(**changes):
-    small = TransformerConfig(vocab_size=D, d_model=WIDTH, layers=2, heads=2, max_len=12)
-    return replace(small, **changes)
-
-
-def ids_of(seed, *shape):
-    return torch.randint(D, shape, generator=torch.Generator().manual_seed(seed))
-
-
-def model_of(config, seed=0):
-    """A model in double precision: without norms the numbers of a random model grow large.
-
-    No weight is left at zero, or a bias that is used wrongly would not be noticed.
-    """
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = Transformer(config)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.3 * torch.randn_like(parameter)
-    return model.eval().double()
 
 
 configs = st.builds(
@@ -68,10 +46,6 @@ configs = st.builds(
 )
 
 
-def assert_near(ours, theirs, atol=1e-7):
-    torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
-
-
 # --- how many numbers -------------------------------------------------------------------------
 
 
@@ -85,7 +59,7 @@ def formula(config):
 
 
 @pytest.mark.claim(14)
-@pytest.mark.parametrize("size", SIZES)
+@each("size", SIZES)
 def test_parameters_of_every_size(size):
     layers, d_model, heads, count = SIZES[size]
     sizes = {"layers": layers, "d_model": d_model, "heads": heads, "d_ff": 4 * d_model}
@@ -309,8 +283,8 @@ def test_the_stream_can_be_rebuilt_from_what_the_heads_add(config, seed):
 
 
 @pytest.mark.claim(41)
-@pytest.mark.parametrize("combine", ["concat", "add"])
-@pytest.mark.parametrize("positions", ["learned", "rotary"])
+@each("combine", ["concat", "add"])
+@each("positions", ["learned", "rotary"])
 def test_sum_of_what_was_written_is_the_final_state(combine, positions):
     """Rebuilt from the trace alone: embeddings plus what every head of every layer adds."""
     config = config_of(norm="none", layers=3, combine=combine, positions=positions)
@@ -322,7 +296,7 @@ def test_sum_of_what_was_written_is_the_final_state(combine, positions):
     assert_near(state @ model.W_U, trace.logits)
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
+@each("name", OPTIONAL)
 def test_a_trace_keeps_what_it_is_asked_for_and_no_more(name):
     model, ids = model_of(config_of(d_ff=16)), ids_of(9, 5)
     whole = model.trace(ids, keep="all")
@@ -464,9 +438,9 @@ def framework_layer(block, config):
 
 
 @pytest.mark.claim(14)
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-@pytest.mark.parametrize("causal", [True, False])
+@each("norm", ["pre", "post"])
+@each("activation", ["relu", "gelu"])
+@each("causal", [True, False])
 def test_block_equals_the_frameworks_layer(norm, activation, causal):
     config = config_of(
         d_model=24, heads=3, d_ff=40, norm=norm, activation=activation, bias=True, causal=causal
@@ -494,8 +468,8 @@ def test_block_equals_the_frameworks_layer(norm, activation, causal):
 
 
 @pytest.mark.claim(58)
-@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh"])
-@pytest.mark.parametrize("bias", [True, False])
+@each("activation", ["relu", "gelu", "gelu_tanh"])
+@each("bias", [True, False])
 def test_feed_forward_formula(activation, bias):
     config = config_of(activation=activation, bias=bias)
     torch.manual_seed(2)
@@ -533,8 +507,8 @@ def test_embedding_by_the_formula():
     assert_near(normed.embed(ids), standard * norm.weight + norm.bias)
 
 
-@pytest.mark.parametrize(
-    ("changes", "scale"),
+@each(
+    "changes, scale",
     [
         ({"norm": "none"}, 64**-0.5),
         ({"norm": "post"}, 64**-0.5),
@@ -597,6 +571,9 @@ def test_dropout_hits_embeddings_and_what_each_block_writes():
     assert (model.embed(ids) == 0).all()
     x = torch.randn(1, 5, WIDTH).double()
     assert torch.equal(model.blocks[0](x, None, False)[0], x)  # nothing is added to the stream
+    reader = model_of(config_of(dropout=1.0, norm="none", layers=1, cross=True)).train()
+    memory = torch.randn(1, 3, WIDTH).double(), torch.ones(1, 3, dtype=torch.bool)
+    assert torch.equal(reader.blocks[0](x, None, False, memory=memory)[0], x)
 
 
 def test_a_small_gpt_learns_a_pattern_by_heart():
@@ -638,7 +615,7 @@ def test_other_positions_go_on(positions):
     assert_near(model(long)[:, :5], model(long[:, :5]))
 
 
-@pytest.mark.parametrize("name", ["norm", "positions", "combine", "activation"])
+@each("name", ["norm", "positions", "combine", "activation"])
 def test_unknown_choice_lists_the_known(name):
     with pytest.raises(ValueError, match=rf"{name} must be one of .*, got 'middle'"):
         config_of(**{name: "middle"})
@@ -663,3 +640,72 @@ def test_an_id_outside_the_vocabulary_is_an_error(wrong):
 def test_config_cannot_be_changed():
     with pytest.raises(AttributeError):
         config_of().layers = 7
+
+
+# --- what the Llama family exchanged ----------------------------------------------------------
+
+
+LLAMA = {"norm_kind": "rms", "activation": "silu", "gated": True, "positions": "rotary"}
+
+
+@pytest.mark.claim(90)
+@pytest.mark.parametrize("cached", [False, True])
+def test_shared_keys_and_values_are_repeated_ones(cached):
+    """H_kv = H is multi-head, 1 is multi-query, and between them each group has its own."""
+    ids = ids_of(0, 2, 9)
+    for kv_heads in (1, 2, 4):
+        few = model_of(config_of(heads=4, d_k=6, positions="rotary", kv_heads=kv_heads, bias=True))
+        many = Transformer(config_of(heads=4, d_k=6, positions="rotary", bias=True)).eval().double()
+        weights = few.state_dict()
+        for name in [name for name in weights if name[-3:] in ("W_K", "W_V", "b_K", "b_V")]:
+            weights[name] = weights[name].repeat_interleave(4 // kv_heads, 0)
+        many.load_state_dict(weights)
+        cache = KVCache(2) if cached else None
+        logits = (
+            torch.cat([few(part, cache=cache) for part in ids.split(3, 1)], 1)
+            if cached
+            else few(ids)
+        )
+        assert_near(logits, many(ids))
+        assert cache is None or cache.keys[0].shape == (2, kv_heads, 9, 6)
+        ours, theirs = few.trace(ids[0], keep="all"), many.trace(ids[0], keep="all")
+        assert_near(ours.keys, theirs.keys)
+        assert_near(ours.head_outputs, theirs.head_outputs)
+        layer = few.blocks[0].attention
+        assert_near(layer.W_QK, many.blocks[0].attention.W_QK)
+        assert_near(layer.W_VO, many.blocks[0].attention.W_VO)
+        assert few.config.parameter_count == few.parameter_count
+
+
+def test_heads_that_cannot_share_are_told():
+    with pytest.raises(ValueError, match="kv_heads must divide the 4 heads, got 3"):
+        Transformer(config_of(heads=4, kv_heads=3))
+
+
+@pytest.mark.claim(88)
+def test_rms_norm_keeps_the_mean_and_divides_by_the_root_mean_square():
+    model = model_of(config_of(layers=0, norm_kind="rms", head=False))
+    x, weight = model.embed(ids_of(0, 1, 5)), model.final_norm.weight
+    expected = x / (x.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * weight
+    assert_near(model(ids_of(0, 1, 5)), expected)
+    assert set(model.state_dict()) == {"W_E", "W_P", "final_norm.weight"}
+
+
+@pytest.mark.claim(89)
+def test_the_gate_multiplies_what_passes():
+    config = config_of(d_ff=10, activation="silu", gated=True)
+    x, block = torch.randn(2, 3, WIDTH).double(), model_of(config).blocks[0].feed_forward
+    up, gate = x @ block.W_1, x @ block.W_gate
+    assert_near(block(x), (gate * gate.sigmoid() * up) @ block.W_2)
+    plain = replace(config, gated=False)
+    assert config.parameter_count - plain.parameter_count == config.layers * WIDTH * 10
+    # at equal size, a gated block is two thirds as wide
+    assert replace(config, d_ff=8).parameter_count == replace(plain, d_ff=12).parameter_count
+
+
+@settings(deadline=None, max_examples=15)
+@given(config=configs, rms=st.booleans(), gated=st.booleans(), shared=st.booleans())
+def test_the_formula_counts_what_the_llama_family_has(config, rms, gated, shared):
+    config = replace(config, norm_kind="rms" if rms else "layer", gated=gated)
+    config = replace(config, kv_heads=1 if shared else None)
+    assert Transformer(config).parameter_count == config.parameter_count

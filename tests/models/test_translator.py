@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from attnlib.models import Transformer, TransformerConfig, Translator
+from attnlib.models.block import Block
 from attnlib.models.seq2seq import beam, greedy, translation_loss
-from attnlib.models.transformer import Block
 from attnlib.tokenizers.words import BOS, EOS, PAD
 
 S, T, WIDTH = 9, 7, 8  # words known on either side, width

@@ -9,7 +9,7 @@ from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.pretrained import ParsedSentence, checkpoints, parsed_sentences
 from attnlib.pretrained.annotations import from_conllu
-from attnlib.recipes.syntax import to_conllu
+from recipes.syntax import to_conllu
 
 OPEN = {"ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB"}
 CLOSED = {"ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ"}
@@ -87,7 +87,7 @@ def test_a_changed_file_is_noticed(tmp_path, monkeypatch):
         data = (checkpoints.FOLDER / name).read_bytes()
         (tmp_path / name).write_bytes(data + b"x" * name.endswith("gz"))
     monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
-    with pytest.raises(RuntimeError, match="python -m attnlib.recipes syntax"):
+    with pytest.raises(RuntimeError, match="python -m recipes syntax"):
         parsed_sentences()
 
 

@@ -29,6 +29,7 @@ from architecture import (
     table,
     wrong_ways,
 )
+from each import each
 
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = (
@@ -63,8 +64,8 @@ def test_every_room_has_its_place() -> None:
     assert {room_of(name) for name in sources()} == placed | {""}
 
 
-@pytest.mark.parametrize(
-    ("module", "line"),
+@each(
+    "module, line",
     [
         ("attention", "from attnlib.plots import heatmap"),
         ("attention", "import attnlib.training"),
@@ -81,7 +82,6 @@ def test_every_room_has_its_place() -> None:
         ("models.ngram", "from ..decoding import generate"),
         ("training.loop", "from attnlib.decoding import generate"),
         ("decoding", "from attnlib.training import fit"),
-        ("explain.saliency", "from attnlib.recipes import cards"),
         ("widgets.page", "from attnlib.explain.saliency import gradient_importance"),
         ("check.protocol", "from attnlib.trace import Trace"),
         ("check.protocol", "from attnlib.plots import heatmap"),
@@ -95,13 +95,12 @@ def test_a_wrong_way_is_found(module: str, line: str) -> None:
     assert [text.startswith(place) for text in complaints] == [True], complaints
 
 
-@pytest.mark.parametrize(
-    ("module", "text"),
+@each(
+    "module, text",
     [
         ("widgets.page", "from attnlib.trace import Trace\nfrom .payload import pack"),
         ("widgets.page", "import attnlib.plots\nfrom ..trace import Trace"),
-        ("recipes.cards", "from attnlib import attention, training\nimport numpy"),
-        ("recipes.cards", "from attnlib.explain import saliency"),
+        ("explain.saliency", "from attnlib import attention, training\nimport numpy"),
         ("check.comparison", "from attnlib.check.protocol import Case"),
         ("", "from attnlib.trace import Trace"),
     ],
@@ -126,6 +125,17 @@ def test_a_circle_is_found() -> None:
     ]
 
 
+ABOVE = re.compile(r"^\s*(?:from|import)\s+(recipes|grading|book|tools|tests)\b", re.M)
+
+
+def test_the_library_imports_nothing_that_stands_on_it() -> None:
+    assert ABOVE.findall("import torch\ndef f():\n    from recipes.cards import write") == [
+        "recipes"
+    ]
+    for name, text in sources().items():
+        assert not ABOVE.search(text), f"attnlib.{name}"
+
+
 def test_the_library_imports_no_module_by_a_string() -> None:
     """Such an import would be seen by nobody here."""
     for name, text in sources().items():
@@ -147,7 +157,7 @@ def test_a_module_is_not_hidden_by_a_function_of_its_name() -> None:
             assert getattr(attnlib, name) is module, f"attnlib.{name} is not the module"
 
 
-@pytest.mark.parametrize("room", folders())
+@each("room", folders())
 def test_a_folder_says_what_lives_there_and_hands_it_on(room: str) -> None:
     text = (ROOT / "attnlib" / room / "__init__.py").read_text(encoding="utf-8")
     told = ast.get_docstring(ast.parse(text))
@@ -155,8 +165,7 @@ def test_a_folder_says_what_lives_there_and_hands_it_on(room: str) -> None:
     assert len(re.findall(r"[.:]`*(\s|$)", told)) >= 2, f"attnlib/{room} is told in one sentence"
     module = importlib.import_module(f"attnlib.{room}")
     names = getattr(module, "__all__", None) or [n for n in vars(module) if n == room]
-    if room != "recipes":  # a program, not a library
-        assert names, f"attnlib/{room} hands no name on"
+    assert names, f"attnlib/{room} hands no name on"
     for name in names:
         assert getattr(module, name).__doc__ or not callable(getattr(module, name)), name
 
@@ -170,6 +179,16 @@ def test_the_code_keeps_its_budget(record_property: Callable[[str, object], None
     record_property("architecture", told)
     print(told)
     assert not over_budget(sources()), "\n".join(over_budget(sources()))
+
+
+def test_what_is_printed_is_what_is_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"": "x = 1\n", "plots": "x = 1\ny = 2\n", "widgets.page": "x = 1\n"}
+    monkeypatch.setattr(architecture, "LIBRARY_LINES", 2)
+    assert "without widgets 3 of 2 lines" in table(texts, [])
+    assert over_budget(texts) == ["attnlib without widgets: 3 lines of code, not 2"]
+    rows = re.findall(r"^(\w*) +(\d+) ", table(sources(), library_imports()), re.M)
+    rooms = sum(int(lines) for room, lines in rows if room != "widgets")
+    assert rooms == architecture.library_lines(sources())
 
 
 def test_what_is_no_code_does_not_count() -> None:

@@ -9,8 +9,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from course_files import course_files
+from each import each
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = (
@@ -20,6 +20,7 @@ FOLDERS = (
     "docs",
     "exercises",
     "grading",
+    "recipes",
     "solutions",
     "tests",
     "tools",
@@ -76,7 +77,7 @@ def test_a_mark_for_the_formatter_is_found() -> None:
 
 
 def test_the_strict_type_checker_finds_nothing() -> None:
-    rooms = [room for room in ("attnlib", "grading") if (ROOT / room).is_dir()]
+    rooms = [room for room in ("attnlib", "recipes", "grading") if (ROOT / room).is_dir()]
     run_tool("mypy", "--strict", *rooms)
 
 
@@ -121,8 +122,8 @@ def test_no_old_name_survives() -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "found"),
+@each(
+    "name, text, found",
     [
         ("a.md", "see `attnlib/layouts.py` and attnlib.words", 2),
         ("a.md", "after Reading, the Memory is full", 0),

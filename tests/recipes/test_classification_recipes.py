@@ -4,17 +4,18 @@ import dataclasses
 
 import pytest
 import torch
+from each import each
 from torch.nn import functional as F
 
 from attnlib import pretrained
 from attnlib.data import Reviews, Split, reviews
 from attnlib.pretrained import checkpoints, classifier, text
-from attnlib.recipes import classification
-from attnlib.recipes.__main__ import main
-from attnlib.recipes.classification import CLASSIFIERS
 from attnlib.tokenizers import Vocabulary
 from attnlib.training import classification as training
 from attnlib.training.classification import MAX_LEN, accuracy, examples, vocabulary
+from recipes import classification
+from recipes.__main__ import main
+from recipes.classification import CLASSIFIERS
 
 SHIPPED = {name: pretrained.card(name) for name in CLASSIFIERS}
 SHIPPED_RESULT = pretrained.card("guided")
@@ -40,7 +41,8 @@ def run(name, folder, steps="3"):
     main([name, "--steps", steps, "--folder", str(folder)])
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+# of those that differ in their seed alone, the first
+@each("name", [name for name in CLASSIFIERS if not name[-1].isdigit()])
 def test_a_recipe_writes_a_classifier_that_loads(name, few_reviews):
     few, folder = few_reviews
     if CLASSIFIERS[name].base:
@@ -53,7 +55,7 @@ def test_a_recipe_writes_a_classifier_that_loads(name, few_reviews):
     assert card["steps"] == 3
     assert card["seed"] == recipe.seed
     assert card["task"]["name"] == recipe.task
-    assert card["command"] == f"python -m attnlib.recipes {name}"
+    assert card["command"] == f"python -m recipes {name}"
     assert card["config"] == {"vocab_size": len(words), **recipe.config}
     assert card["parameters"] == sum(p.numel() for p in model.parameters())
     assert words is vocabulary(recipe.source)
@@ -113,7 +115,7 @@ def test_guided_networks_are_trained_for_every_row_and_seed(few_reviews, tmp_pat
     card = pretrained.card("guided")
     shipped = SHIPPED_RESULT
     assert card.keys() == shipped.keys()
-    assert card["command"] == "python -m attnlib.recipes guided"
+    assert card["command"] == "python -m recipes guided"
     for source, rows in card["accuracy"].items():
         assert rows.keys() == shipped["accuracy"][source].keys()
         assert {len(values) for values in rows.values()} == {2}
@@ -138,7 +140,7 @@ def test_other_words_are_refused(few_reviews, tmp_path, monkeypatch):
     run("rt-lstm", tmp_path)
     other = Vocabulary.most_frequent(["a film"], min_count=1)
     monkeypatch.setattr(text, "vocabulary", lambda source: other)
-    with pytest.raises(RuntimeError, match="rebuild it with python -m attnlib.recipes rt-lstm"):
+    with pytest.raises(RuntimeError, match="rebuild it with python -m recipes rt-lstm"):
         classifier("rt-lstm")
 
 

@@ -8,9 +8,9 @@ import torch
 from attnlib import pretrained
 from attnlib.explain.geometry import mean_cosine, row_entropy
 from attnlib.models import TransformerClassifier
-from attnlib.recipes import geometry as recipe
-from attnlib.recipes.__main__ import main
 from attnlib.training.classification import Examples, classification_loss
+from recipes import geometry as recipe
+from recipes.__main__ import main
 
 LENGTHS = (9, 4, 6, 9, 5, 7)
 
@@ -64,14 +64,9 @@ def test_other_weights_take_the_place_of_a_layers_own():
     model, data = sharp_model(), texts()
     found, moved = recipe.properties(model, data), torch.zeros(6, 2)
     for i, (ids, y) in enumerate(one_by_one(model, data)):
-        x, n = model.embed(ids), ids.shape[1] + 1
-        real = torch.ones(1, n, dtype=torch.bool)
-        own = dict(enumerate(model.maps(ids)[0, :, 0, None]))
-        assert recipe.predicted(model, x, real, {}).item() == pytest.approx(y, abs=1e-5)
-        assert recipe.predicted(model, x, real, own).item() == pytest.approx(y, abs=1e-5)
         for layer in (0, 1):
-            uniform = {layer: torch.full((1, n, n), 1 / n)}
-            moved[i, layer] = abs(recipe.predicted(model, x, real, uniform).item() - y)
+            even = {("pattern", layer): lambda A: torch.full_like(A, 1 / A.shape[-1])}
+            moved[i, layer] = abs(model(ids, edits=even).sigmoid().item() - y)
     assert found["uniform"] == pytest.approx(moved.mean(0).tolist(), abs=1e-4)
     assert moved.mean() > 0.001
     assert found["one"] != pytest.approx(found["uniform"], abs=0.001)
@@ -124,6 +119,7 @@ def test_the_stored_card_holds_the_runs_of_the_recipe_and_the_stored_model():
     assert stored["loss"]["nats_per_text"] == row["loss"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_stored_model_is_what_its_row_of_the_card_says():
     model, row = pretrained.load("geometry-5"), pretrained.card("geometry")["runs"][9]

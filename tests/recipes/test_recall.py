@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from attnlib import pretrained
-from attnlib.recipes import recall
-from attnlib.recipes.__main__ import main
+from recipes import recall
+from recipes.__main__ import main
 
 
 def last(name: str) -> list[float]:
@@ -34,7 +34,7 @@ def test_the_recipe_writes_a_card_without_weights(tmp_path, monkeypatch):
     made = json.loads((tmp_path / "recall.json").read_text("utf-8"))
     card = pretrained.card("recall")
     assert card.keys() == made.keys()
-    assert card["command"] == made["command"] == "python -m attnlib.recipes recall"
+    assert card["command"] == made["command"] == "python -m recipes recall"
     assert (made["kind"], made["steps"]) == ("Result", 3)
 
 

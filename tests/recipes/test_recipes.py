@@ -13,10 +13,10 @@ from attnlib import pretrained
 from attnlib.data import Reviews, Split, reviews
 from attnlib.models import NeuralNgram, ZeroLayer
 from attnlib.pretrained import checkpoints
-from attnlib.recipes import cards, language
-from attnlib.recipes.__main__ import RECIPES, main
 from attnlib.tokenizers import BPE
 from attnlib.training import History
+from recipes import cards, language
+from recipes.__main__ import RECIPES, main
 
 TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
 
@@ -56,7 +56,7 @@ def test_recipe_writes_a_checkpoint_that_loads(name, few_reviews, monkeypatch, t
     assert card.keys() == shipped.keys()
     assert card["steps"] == 2
     assert card["tokens"] == 2 * 2 * language.LENGTH
-    assert card["command"] == f"python -m attnlib.recipes {name}"
+    assert card["command"] == f"python -m recipes {name}"
     assert card["parameters"] == sum(p.numel() for p in model.parameters())
     assert card["config"]["vocab_size"] == pretrained.tokenizer().vocab_size
     assert len(card["curve"]["train_loss"]) * card["curve"]["every"] == 2
@@ -118,6 +118,36 @@ def test_what_is_learned_is_the_embedding_over_its_scale(
     assert pretrained.card(name).get("embedding_scale", 1) == scale
 
 
+@pytest.mark.parametrize(
+    ("level", "able", "dtype"),
+    [
+        ("AVX512", {"avx512_bf16": True}, torch.bfloat16),
+        ("AVX512", {"amx_bf16": True, "avx512_bf16": False}, torch.bfloat16),
+        ("AVX512", {"avx512_bf16": False}, torch.float32),  # older than the instructions
+        ("AVX2", {"avx512_bf16": True}, torch.float32),  # torch is held back from them
+        ("AVX512", None, torch.float32),  # a torch that cannot tell
+    ],
+)
+def test_logits_are_in_bfloat16_only_where_the_processor_has_it(
+    level, able, dtype, few_reviews, monkeypatch, tmp_path
+):
+    if able is None:
+        monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    else:
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able, raising=False)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: level)
+    used = set()
+
+    def loss(model, window, dtype):
+        used.add(dtype)
+        return model.W_U.square().mean()
+
+    monkeypatch.setattr(language, "next_token_loss", loss)
+    with_tokenizer(monkeypatch, tmp_path)
+    main(["zero-layer", "--steps", "1", "--folder", str(tmp_path)])
+    assert used == {dtype}
+
+
 def test_recipe_of_the_tokenizer(few_reviews, monkeypatch, tmp_path):
     monkeypatch.setattr(language, "VOCABULARY", 300)
     monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
@@ -140,7 +170,7 @@ def test_unknown_recipe_lists_the_known(capsys):
 
 
 def test_command_line_of_the_module():
-    command = [sys.executable, "-W", "error", "-m", "attnlib.recipes", "nonsense"]
+    command = [sys.executable, "-W", "error", "-m", "recipes", "nonsense"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "zero-layer, ngram-3" in done.stderr
@@ -199,7 +229,7 @@ def test_a_card_says_what_was_run(tmp_path):
     about = {"config": {"vocab_size": 9, "d_model": 4}, "data": {}, "tokens": 480, "seed": 7}
     path = cards.write("x", ZeroLayer(9, 4), history, tmp_path, about)
     card = json.loads(path.read_text(encoding="utf-8"))
-    assert card["command"] == "python -m attnlib.recipes x"
+    assert card["command"] == "python -m recipes x"
     assert card["parameters"] == 72
     assert (card["steps"], card["tokens"], card["seed"]) == (120, 480, 7)
     expected = {"lr": 0.1, "warmup": 3, "schedule": "constant", "clip": 2.0, "weight_decay": 0.5}

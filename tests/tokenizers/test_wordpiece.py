@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -64,7 +65,7 @@ def check(wordpiece, reference, text):
     assert {right - left for left, right in pairwise(words)} <= {0, 1}
 
 
-@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+@each("text", ODD.values())
 def test_words_are_those_of_the_library(wordpiece, reference, text):
     check(wordpiece, reference, text)
 

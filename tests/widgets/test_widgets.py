@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -45,8 +46,8 @@ def spoilt(value: float) -> torch.Tensor:
     return weights
 
 
-@pytest.mark.parametrize(
-    ("weights", "tokens", "options", "words"),
+@each(
+    "weights, tokens, options, words",
     [
         (spoilt(float("nan")), TOKENS, {}, r"1 of 150 are not finite.*\(1, 2, 3, 4\).*softmax"),
         (spoilt(float("inf")), TOKENS, {}, "not finite"),
@@ -290,8 +291,8 @@ def test_a_text_that_was_cut_is_told_in_the_title() -> None:
     assert box.view._heading == "typed · the first 3 of 2,002 tokens"
 
 
-@pytest.mark.parametrize(
-    ("layers", "heads", "axes", "expected"),
+@each(
+    "layers, heads, axes, expected",
     [
         (2, 3, ("step",), "step=2, layer=2, head=3, "),
         (1, 3, ("step",), "step=2, head=3, "),
@@ -343,8 +344,8 @@ def test_traces_of_different_lengths_between_words() -> None:
 A, B = trace(3), trace(4)
 
 
-@pytest.mark.parametrize(
-    ("traces", "axes", "words"),
+@each(
+    "traces, axes, words",
     [
         ([A, B], (), "one level of lists for every name.*got list"),
         ([[A, B]], ("step",), "one level of lists for every name.*got list"),
@@ -444,8 +445,8 @@ def test_thumbnails_are_those_of_the_last_two_axes(tmp_path: Path) -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-@pytest.mark.parametrize("mode", ["map", "links", "heads"])
-@pytest.mark.parametrize("scale", ["max", "one"])
+@each("mode", ["map", "links", "heads"])
+@each("scale", ["max", "one"])
 def test_signed_pictures_have_a_legend_with_both_signs(
     tmp_path: Path, mode: str, scale: str
 ) -> None:
@@ -516,7 +517,7 @@ def test_static_bundle_has_the_state_instead(monkeypatch: pytest.MonkeyPatch) ->
     assert base64.b64decode(told["_blob"]) == shown._blob
 
 
-@pytest.mark.parametrize(("length", "labels"), [(40, 40), (120, 30)])
+@each("length, labels", [(40, 40), (120, 30)])
 def test_labels_of_a_picture_are_few_where_not_all_fit(
     tmp_path: Path, length: int, labels: int
 ) -> None:
@@ -609,15 +610,15 @@ VISION = {
 }
 
 
-@pytest.mark.parametrize("palette", [PALETTE, DARK, SIGNED[6:], SIGNED[6::-1], DARK_SIGNED[6:]])
+@each("palette", [PALETTE, DARK, SIGNED[6:], SIGNED[6::-1], DARK_SIGNED[6:]])
 def test_palettes_are_safe_without_colour(palette: tuple[str, ...]) -> None:
     steps = np.diff(lab(rgb(palette))[:, 0])
     assert (np.sign(steps) == np.sign(steps[0])).all()
     assert np.abs(steps).min() > 5
 
 
-@pytest.mark.parametrize(("palette", "zero"), [(SIGNED, "#ffffff"), (DARK_SIGNED, DARK[0])])
-@pytest.mark.parametrize("vision", VISION)
+@each("palette, zero", [(SIGNED, "#ffffff"), (DARK_SIGNED, DARK[0])])
+@each("vision", VISION)
 def test_signs_differ_for_every_kind_of_colour_vision(
     palette: tuple[str, ...], zero: str, vision: str
 ) -> None:
@@ -662,8 +663,8 @@ def test_frames_with_two_sliders() -> None:
     assert [axis["labels"] for axis in frames._spec["axes"]] == [["0", "1"], ["0.5", "1.0"]]
 
 
-@pytest.mark.parametrize(
-    ("frames", "options", "words"),
+@each(
+    "frames, options, words",
     [
         ([], {}, "none empty"),
         ("abc", {}, "levels of lists"),
@@ -705,8 +706,8 @@ def test_typing_shows_other_maps_and_keeps_sliders_and_switches() -> None:
     assert all({"_spec", "_blob"} <= keys for keys in messages), "words and maps go together"
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@each(
+    "text, told",
     [
         ("", "The box is empty"),
         ("  ", "The box is empty"),

@@ -11,7 +11,6 @@ Departures from the paper: other texts; a fixed number of epochs instead of earl
 dropout; the penalty is on the entropy as a share of ln n.
 """
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,10 +22,10 @@ from attnlib.data import REVIEW_SPLITS, REVIEWS_SHA256
 from attnlib.explain.geometry import class_cosines, mean_cosine, row_entropy
 from attnlib.models.cls import TransformerClassifier, with_cls
 from attnlib.models.evaluation import evaluating
-from attnlib.recipes.cards import finished, result, rounded, sweep, write
-from attnlib.recipes.classification import held_out
 from attnlib.tokenizers.words import padding_mask, trim
 from attnlib.training import classification as training
+from recipes.cards import finished, result, rounded, sweep, write
+from recipes.classification import held_out
 
 BATCH, LR, SAMPLE, SEEDS = 32, 1e-3, 1_000, (1, 2, 3)
 EXAMPLE = "the film is long and slow but it has a good heart and a clever script"
@@ -123,28 +122,6 @@ def penalised_loss(penalty: float, rows: str, model: TransformerClassifier, batc
     return error + penalty * paying.mean()
 
 
-def predicted(
-    model: TransformerClassifier, x: Tensor, real: Tensor, given: Mapping[int, Tensor]
-) -> Tensor:
-    """ŷ (B,) when some layers use other weights than their own.
-
-    Args:
-        model: one of one head in each layer, without a feed-forward block.
-        x: embeddings (B, n, d_model), [CLS] first.
-        real: (B, n), True on real tokens.
-        given: weights (B, n, n) by number of the layer.
-    """
-    blocks: Any = model.encoder.blocks
-    for number, block in enumerate(blocks):
-        if number in given:
-            mixed = given[number][:, None] @ block.attention.project(x)[2]
-            x = block.norm_1(x + block.attention.write(mixed))
-        else:
-            x = block(x, real[:, None, None]).residual
-    y: Tensor = model.output(x[:, 0]).squeeze(-1).sigmoid()
-    return y
-
-
 @torch.no_grad()
 def properties(model: TransformerClassifier, data: training.Examples) -> dict[str, Any]:
     """What the card holds of a model, means over texts; lists have an entry for each layer.
@@ -185,12 +162,13 @@ def _batch(
         column |= {"read": entropies[:, 0], "keys": mean_cosine(k, real)}
         column |= {"values": mean_cosine(v, real)}
         for name, weights in others.items():
-            column[name] = (predicted(model, x, real, {number: weights}) - y).abs()
+            edits = {("pattern", number): lambda _, A=weights: A[:, None]}
+            column[name] = (model.scorer(part.mask, edits)(x) - y).abs()
         states.append(state.residual)
         columns.append(column)
     found = {name: torch.stack([column[name] for column in columns], 1) for name in columns[0]}
-    flat = predicted(model, x, real, dict.fromkeys(range(len(columns)), uniform))
-    right = {"plain": y, "flat": flat}
+    everywhere = {("pattern", layer): lambda _: uniform[:, None] for layer in range(len(columns))}
+    right = {"plain": y, "flat": model.scorer(part.mask, everywhere)(x)}
     found |= {name: ((each > 0.5) == part.labels.bool()).float() for name, each in right.items()}
     cosines = torch.stack([mean_cosine(state, real) for state in states], 1)
     return found | {"states": cosines, "cls": states[-1][:, 0]}

@@ -1,11 +1,11 @@
-"""The command line of the recipes: `python -m attnlib.recipes NAME …`, or `--table`."""
+"""The command line of the recipes: `python -m recipes NAME …`, or `--table`."""
 
 import argparse
 from collections.abc import Callable
 from pathlib import Path
 
 from attnlib.pretrained.checkpoints import FOLDER
-from attnlib.recipes import (
+from recipes import (
     circuits,
     classification,
     geometry,
@@ -22,6 +22,7 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "reviews-bpe": language.train_tokenizer,
     **dict.fromkeys(language.LANGUAGE_MODELS | language.POSITIONS, language.train),
     **dict.fromkeys(histogram.MINIMA, histogram.train_minimum),
+    **dict.fromkeys(histogram.UNFINISHED, histogram.train_unfinished),
     "histogram-counting": histogram.train_counting,
     **dict.fromkeys(classification.CLASSIFIERS, classification.train),
     "guided": classification.train_guided,
@@ -41,7 +42,7 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
 
 def main(arguments: list[str] | None = None) -> None:
     """Make the named checkpoints, then print the table if it is asked for."""
-    parser = argparse.ArgumentParser(prog="python -m attnlib.recipes", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m recipes", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(RECIPES))
     parser.add_argument("--steps", type=int, help="other than the recipe's, to try it out")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where to write")

@@ -14,7 +14,7 @@ from attnlib.training.loop import History
 
 def command(name: str) -> str:
     """The command line that makes a checkpoint again."""
-    return f"python -m attnlib.recipes {name}"
+    return f"python -m recipes {name}"
 
 
 def finished(history: History, state: Path | None = None) -> History:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.models.recurrent import Elman, Recurrent
-from attnlib.recipes.cards import finished, result, rounded
 from attnlib.training.loop import fit
+from recipes.cards import finished, result, rounded
 
 SYMBOLS, KEPT, BATCH, TESTED = 8, 8, 128, 2_000
 STEPS, EVERY, SEEDS, LR = 4_000, 250, (0, 1, 2), 5e-3

@@ -30,10 +30,10 @@ from attnlib.data import reviews
 from attnlib.explain.circuits import composition, offset_score, repeated_tokens
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.pretrained.checkpoints import save_history, tokenizer
-from attnlib.recipes.cards import write
-from attnlib.recipes.language import ATTENTION_ONLY, LENGTH, VOCABULARY, learn
 from attnlib.tokenizers.bpe import BPE
 from attnlib.training import token_stream, windows
+from recipes.cards import write
+from recipes.language import ATTENTION_ONLY, LENGTH, VOCABULARY, learn
 
 STEPS, BATCH, LR, REPEATED = 10_000, 16, 2e-3, 4
 PERIODS = (8, 16, 24, 32, 48, 60)

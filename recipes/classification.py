@@ -23,9 +23,9 @@ from attnlib.models import AttentionClassifier, TransformerClassifier
 from attnlib.models.config import check_choice
 from attnlib.models.evaluation import evaluating
 from attnlib.pretrained.text import classifier
-from attnlib.recipes.cards import finished, result, rounded, write
 from attnlib.training import classification as training
 from attnlib.training.loop import History
+from recipes.cards import finished, result, rounded, write
 
 BATCH, LR, DECAY, INDICATIVE = 32, 4e-3, 1e-2, 300
 SIZE = {"d_embed": 32, "d_hidden": 32, "dropout": 0.3}
