@@ -22,7 +22,7 @@ NUMBERS = st.integers(0, 15).flatmap(lambda digits: st.integers(-(10**digits), 1
 # --- reviews ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("source", ["imdb", "rotten_tomatoes"])
+@each("source", ["imdb", "rotten_tomatoes"])
 def test_reviews_have_their_fixed_sizes_and_share_no_text(source: str) -> None:
     splits = data.reviews(source)
     parts = (splits.train, splits.validation, splits.test)
@@ -100,7 +100,7 @@ def test_words_join_to_the_usual_spelling(number: int, language: str) -> None:
     assert all(re.fullmatch(r"\w+", word) for word in words)
 
 
-@pytest.mark.parametrize("language", ["de", "fr"])
+@each("language", ["de", "fr"])
 def test_words_join_for_every_number_below_a_thousand(language: str) -> None:
     for number in range(1000):
         assert join_words(spell(number, language), language) == num2words(number, lang=language)
@@ -221,7 +221,7 @@ def test_histogram_is_uniform_and_repeatable() -> None:
     assert (share - 1 / 15).abs().max() < 0.002  # six standard errors
 
 
-@pytest.mark.parametrize("arguments", [(0,), (5, 0), (5, 10, 0)])
+@each("arguments", [(0,), (5, 0), (5, 10, 0)])
 def test_histogram_says_what_is_wrong(arguments: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         histogram(*arguments)

@@ -117,7 +117,7 @@ class HistogramModel(_Counter):
         Args:
             ids: (T,).
             tokens: their names; the numbers themselves if None.
-            word_ids: word index of each token, if they are pieces of words.
+            word_ids: not used: a symbol is no piece of a word.
             keep: of "values" and "logits", as in `Transformer.trace`.
         """
         tokens, x = token_names(ids, tokens), self.embed(ids[None])

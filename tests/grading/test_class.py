@@ -453,7 +453,7 @@ def test_nbgrader_is_changed_only_while_a_submission_is_graded() -> None:
     assert api.create_engine is create_engine
 
 
-@pytest.mark.parametrize("how", ["cells", "sheets"])
+@each("how", ["cells", "sheets"])
 def test_a_notebook_of_too_many_cells_stalls_nobody(tmp_path: Path, how: str) -> None:
     cell = {"cell_type": "markdown", "metadata": {}, "source": "x"}
     many: Any = {"cells": [cell] * 150_000}

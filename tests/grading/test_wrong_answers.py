@@ -100,7 +100,7 @@ def in_words(tally: list[int]) -> str:
     return f"{wrong} wrong answers, {rejected} rejected; {right} right answers, {accepted} accepted"
 
 
-@pytest.mark.parametrize("name", banks())
+@each("name", banks())
 def test_the_visible_check_agrees_with_grading(name: str, monkeypatch: Any) -> None:
     """It passes every right answer, and no wrong one.
 

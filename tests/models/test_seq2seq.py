@@ -42,7 +42,7 @@ def sources(seed: int = 0) -> list[list[int]]:
 # --- padding never changes results ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_a_row_in_a_padded_batch_is_as_alone(kind: str | None) -> None:
     model = model_of(kind)
     batch = torch.nn.functional.pad(pad(sources()), (0, 3))
@@ -71,7 +71,7 @@ def test_a_batch_decodes_as_its_rows_alone(kind: str | None, beams: int) -> None
         torch.testing.assert_close(scores[i : i + 1], score)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_padding_of_the_target_does_not_count_in_the_loss(kind: str | None) -> None:
     model, source = model_of(kind), pad(sources())
     target = pad([[BOS, *[3 + i] * i, EOS] for i in range(5)])
@@ -83,8 +83,8 @@ def test_padding_of_the_target_does_not_count_in_the_loss(kind: str | None) -> N
     torch.testing.assert_close(translation_loss(model, (source, wider)), by_hand)
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
+@each(
+    "rows, message",
     [
         ([[3, 0, 4]], "only at the end"),
         ([[0, 3, 4]], "only at the end"),
@@ -99,7 +99,7 @@ def test_padding_elsewhere_is_refused(rows: list[list[int]], message: str) -> No
 # --- attention --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["additive", "dot"])
+@each("kind", ["additive", "dot"])
 def test_rows_sum_to_one_on_real_tokens_and_padding_weighs_nothing(kind: str) -> None:
     source = pad(sources())
     model = model_of(kind)
@@ -138,7 +138,7 @@ def loop(model: Seq2Seq, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor
 
 
 @pytest.mark.claim(37)
-@pytest.mark.parametrize("kind", ["additive", "dot"])
+@each("kind", ["additive", "dot"])
 def test_the_context_is_the_weighted_sum_of_the_encoder_states(kind: str) -> None:
     model, source = model_of(kind, seed=3), torch.tensor(sources()[2])
     target = torch.tensor([BOS, 5, 8, 3, EOS])
@@ -177,7 +177,7 @@ def test_a_trace_names_rows_by_the_tokens_they_produce() -> None:
     torch.testing.assert_close(other.attention[0, 0, 0], trace.attention[0, 0, 0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_forward_sees_no_later_target_token(kind: str | None) -> None:
     model, source = model_of(kind), pad(sources())
     target = torch.randint(3, 9, (5, 6))
@@ -188,7 +188,7 @@ def test_forward_sees_no_later_target_token(kind: str | None) -> None:
     assert not torch.allclose(before[:, 3:], after[:, 3:])
 
 
-@pytest.mark.parametrize("kind", ["additive", "dot"])
+@each("kind", ["additive", "dot"])
 def test_gradients_of_the_alignment_model_equal_finite_differences(kind: str) -> None:
     model = model_of(kind, d_model=4).double()
     source, target = pad(sources()), torch.randint(3, 9, (5, 4))
@@ -234,7 +234,7 @@ def test_beam_is_never_below_greedy(seed: int, kind: str | None, beams: int) -> 
         assert len(written) <= 8
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_the_scores_are_log_probabilities(kind: str | None) -> None:
     model, source = model_of(kind, seed=4), torch.tensor([sources()[0]])
     for beams in (1, 4):
@@ -265,7 +265,7 @@ def test_a_beam_as_wide_as_the_tree_finds_the_best(seed: int, rare: bool) -> Non
     assert float(score) == pytest.approx(scores[best], abs=1e-4)
 
 
-@pytest.mark.parametrize("beams", [1, 4])
+@each("beams", [1, 4])
 def test_decoding_stops_at_the_end_token_and_at_the_cap(beams: int) -> None:
     model, source = model_of("dot"), pad(sources())
     with torch.no_grad():

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from torch import nn
 
 from attnlib.decoding import translate
@@ -35,7 +36,7 @@ def test_parts_are_configurations_of_one_transformer():
         assert part.parameter_count == part.config.parameter_count
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@each("norm", ["pre", "post"])
 def test_a_decoder_block_equals_the_frameworks_layer(norm):
     torch.manual_seed(1)
     config = TransformerConfig(

@@ -355,7 +355,7 @@ def test_the_readme_tells_the_losses_of_the_cards() -> None:
 # the network
 
 
-@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1", "example.org"])
+@each("address", ["192.0.2.1", "2001:db8::1", "example.org"])
 def test_the_network_is_cut(address: str) -> None:
     with pytest.raises(OSError, match="the tests run with the network cut"):
         socket.create_connection((address, 80), timeout=1)

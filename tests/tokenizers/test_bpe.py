@@ -268,7 +268,7 @@ def test_any_ids_can_be_shown(ids: list[int]):
 
 
 @pytest.mark.claim(13)
-@pytest.mark.parametrize("part", [slice(2_000), slice(9, 300, 3)])
+@each("part", [slice(2_000), slice(9, 300, 3)])
 def test_merges_of_some_reviews_equal_those_of_tokenizers(part: slice):
     texts = imdb()[part]
     theirs = reference_merges(train_reference(texts, 2_000))
@@ -486,7 +486,7 @@ def same(first: BPE, second: BPE) -> bool:
     )
 
 
-@pytest.mark.parametrize("specials", [(END,), (), ("<é>", 'a "quoted" one', "\n")])
+@each("specials", [(END,), (), ("<é>", 'a "quoted" one', "\n")])
 def test_load_restores_everything(tmp_path: Path, specials: tuple[str, ...]):
     bpe = BPE(shipped().merges, specials)
     bpe.encode("fill the memory first")
@@ -566,7 +566,7 @@ def test_texts_of_the_wrong_kind_are_refused():
         shipped().encode(None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("wrong", [4096, -1, 10**9])
+@each("wrong", [4096, -1, 10**9])
 def test_unknown_ids_are_refused(wrong: int):
     for method in (shipped().decode, shipped().decode_bytes, shipped().tokens, shipped().word_ids):
         with pytest.raises(ValueError, match=f"from 0 to 4095, got {wrong}"):

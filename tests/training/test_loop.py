@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -349,7 +350,7 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     assert same_weights(again, model)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
+@each("value", [math.nan, math.inf])
 def test_a_loss_that_is_no_number(value):
     model = gpt()
     with pytest.raises(FloatingPointError, match=f"became {value}: lower the learning rate"):
