@@ -2,9 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Collection
+from collections.abc import Iterable
+from pathlib import Path
 
-from chapter_rules import chapter_paths
+from chapter_rules import chapter_paths, side_roads
 from chapter_tools import Stopped, executed, keep_views, kept_views
 
 from book import BUILD, ROOT
@@ -15,15 +16,13 @@ from book.printing import pdf
 from book.slides import slides
 
 
-def all_views(names: Collection[str] = ()) -> dict[str, Views | None]:
-    """What is kept of the views of these chapters, or of all; what is missing is run once.
+def all_views(paths: Iterable[Path]) -> dict[str, Views | None]:
+    """What is kept of the views of these chapters and side roads; what is missing is run once.
 
     None for a chapter that fails: its stored outputs are shown, and pictures for its views.
     """
     views: dict[str, Views | None] = {}
-    for path in chapter_paths():
-        if names and path.stem not in names:
-            continue
+    for path in paths:
         views[path.stem] = kept_views(path)
         if views[path.stem] is None:
             print(f"{path.stem}: its views are not kept yet, so it is run once ...", flush=True)
@@ -51,7 +50,8 @@ def main() -> int:
         parser.error(f"{command} takes the whole course: name no chapters")
     if unknown := sorted(set(names) - set(there)):
         parser.error(f"not in chapters/: {', '.join(unknown)}; there are: {', '.join(there)}")
-    views = all_views(names)
+    shown = chapter_paths() if command == "slides" else [*chapter_paths(), *side_roads()]
+    views = all_views(path for path in shown if not names or path.stem in names)
     written = BUILD / command
     if command in ("book", "pdf"):
         book(views)

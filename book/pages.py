@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import nbformat
-from chapter_rules import chapter_paths
+from chapter_rules import chapter_paths, side_roads
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+from road_rules import theses
 
 from attnlib.widgets.page import script
 from book import BUILD, ROOT
@@ -100,7 +102,8 @@ def pages_of_the_site() -> Iterator[tuple[str, Path]]:
     """The course's own files that become pages, each under the name that it has in the sources."""
     yield "index.md", ROOT / "README.md"
     exercises = sorted((ROOT / "exercises").glob("*/*.ipynb"))
-    for path in (*chapter_paths(), *exercises, *(ROOT / name for name in DOCUMENTS)):
+    documents = (ROOT / name for name in DOCUMENTS)
+    for path in (*chapter_paths(), *side_roads(), *exercises, *documents):
         yield path.relative_to(ROOT).as_posix(), path
 
 
@@ -113,7 +116,17 @@ def notebook_source(path: Path, views: Views | None, assets: Assets, pages: set[
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = with_links(cell.source, inside, pages)
+    if beneath := beneath_chapter(path):
+        notebook.cells.append(new_markdown_cell(beneath, id="list-of-side-roads"))
     return nbformat.writes(notebook)
+
+
+def beneath_chapter(path: Path) -> str:
+    """The hidden list of a chapter's side roads, empty if it has none."""
+    beneath = [f"more/{p.stem}" for p in side_roads() if p.stem[:3] == path.stem[:3]]
+    if path.parent.name != "chapters" or not beneath:
+        return ""
+    return TOCTREE.format("Side roads", "\n".join(beneath))
 
 
 def contents(names: Sequence[str], library: Sequence[str]) -> str:
@@ -121,12 +134,28 @@ def contents(names: Sequence[str], library: Sequence[str]) -> str:
     plain = [name.rpartition(".")[0] for name in names]
     parts = {
         "Live": ["try"],
-        "Chapters": [name for name in plain if name.startswith("chapters/")],
+        "Chapters": [name for name in plain if re.match(r"chapters/\d", name)],
         "Exercises": [name for name in plain if name.startswith("exercises/")],
         "The library": [f"api/{name}" for name in library],
-        "About": [*(name.removesuffix(".md") for name in DOCUMENTS), "bibliography"],
+        "About": ["theses", *(name.removesuffix(".md") for name in DOCUMENTS), "bibliography"],
     }
     return "".join(TOCTREE.format(title, "\n".join(listed)) for title, listed in parts.items())
+
+
+def theses_page() -> str:
+    """All theses of the course, chapter by chapter."""
+    parts = ["# What the course claims", "Each sentence with what could have refuted it."]
+    for path in chapter_paths():
+        found = theses().get(path.name[:2], [])
+        if found:
+            parts.append(f"## [{path.stem.replace('_', ' ')}](chapters/{path.name})")
+        for thesis in found:
+            models = "; ".join(f"{name}: {told}" for name, told in thesis["models"].items())
+            parts.append(
+                f"**{thesis['sentence']}**\n\n- Control: {thesis['control']}\n"
+                f"- How sure: {thesis['sure']}\n- Tried on: {models}\n- Test: `{thesis['test']}`"
+            )
+    return "\n\n".join(parts) + "\n"
 
 
 def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> None:
@@ -153,6 +182,7 @@ def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> 
     for name, modules in library.items():
         write(target / "api" / f"{name}.rst", reference(name, modules))
     write(target / "try.md", live_page(assets, lacks))
+    write(target / "theses.md", theses_page())
     write(target / "bibliography.md", "# References\n\n```{bibliography}\n:all:\n```\n")
     for picture in (ROOT / "docs").iterdir():
         if picture.suffix in {".png", ".gif", ".webp"}:

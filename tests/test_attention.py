@@ -61,7 +61,7 @@ def close(ours: torch.Tensor, reference: torch.Tensor, atol: float = 1e-5) -> No
 
 
 @pytest.mark.claim(1)
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+@each("positions", ["learned", "sinusoidal"])
 def test_embedding_is_a_token_column_plus_a_position(positions):
     x = (5, 0, 3, 3, 7, 9)
     model = Transformer(TransformerConfig(10, 8, heads=2, max_len=6, positions=positions))
@@ -314,7 +314,7 @@ def test_additive_attention_refuses_what_does_not_fit():
 # --- gradients, and rows that may look at nothing
 
 
-@pytest.mark.parametrize("masked", [False, True])
+@each("masked", [False, True])
 def test_gradients_equal_finite_differences(masked):
     mask = coins(1, 3, 5) if masked else None
     q, k, v = (t.requires_grad_() for t in draw(1, (3, 4), (5, 4), (5, 2), dtype=torch.float64))
@@ -656,8 +656,8 @@ def test_the_printed_W_QK_transposed_gives_other_scores():
     assert (transposed - scores).abs().max() > 0.1
 
 
-@pytest.mark.parametrize(
-    ("sizes", "complaint"),
+@each(
+    "sizes, complaint",
     [
         ({"heads": 2, "d_k": 0}, "at least 1, got 0 and 4"),
         ({"heads": 2, "d_v": 0}, "at least 1, got 4 and 0"),

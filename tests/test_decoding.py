@@ -149,7 +149,7 @@ def test_many_distributions_at_once_as_one_by_one():
 # --- sampling ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{"top_k": 2}, {"top_k": 3}, {"top_p": 0.5}])
+@each("settings", [{"top_k": 2}, {"top_k": 3}, {"top_p": 0.5}])
 def test_among_equals_the_smaller_ids_are_kept_in_every_row_of_a_batch(settings):
     """Also where the mass of the nucleus is reached exactly: two of four equals are half."""
     rows = torch.tensor([[1.0, 1.0, 1.0, 1.0], [0.0, 9.0, 9.0, 9.0], [9.0, 0.0, 1.0, 1.0]])
@@ -179,7 +179,7 @@ def test_samples_follow_the_distribution(settings):
     assert chisquare(counts[possible], 4_000 * expected[possible]).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(("u", "end"), [(0.0, 0), (1 - 2**-53, -1)])
+@each("u, end", [(0.0, 0), (1 - 2**-53, -1)])
 def test_the_ends_of_the_range_draw_a_possible_token(u, end, monkeypatch):
     """The smallest random number draws the first token that is kept, the largest the last."""
     model, sums = even(500), []

@@ -62,6 +62,8 @@ def test_widths_must_be_even(d):
 def test_rotation_needs_one_position_a_row():
     with pytest.raises(ValueError, match=r"4 rows need as many positions, got \(3,\)"):
         rotate(torch.zeros(2, 4, 6), torch.arange(3))
+    with pytest.raises(ValueError, match=r"4 rows need as many positions, got \(5,\)"):
+        rotate(torch.zeros(2, 4, 6), torch.arange(5))
     with pytest.raises(ValueError, match="must be even, got 5"):
         rotate(torch.zeros(4, 5), torch.arange(4))
 

@@ -25,6 +25,15 @@ CLOSING = (
     "Exercises",
     "References",
 )
+# Of a main road, which may have an appendix after them.
+CLOSE = (
+    "What we claim",
+    "One surprise",
+    "Three questions",
+    "Exercises",
+    "Side roads",
+    "References",
+)
 TIME = re.compile(r"^\*\*Time\*\* (\d+) min to read · (\d+) s to run on two cores$", re.M)
 KEPT_METADATA = {"kernelspec", "language_info", "attnlib", "title"}
 TIMING = {"execution", "ExecuteTime", "execution_time"}
@@ -49,6 +58,11 @@ def chapter_paths() -> list[Path]:
     return sorted(CHAPTERS.glob("[0-9][0-9]_*.ipynb"))
 
 
+def side_roads() -> list[Path]:
+    """The committed side roads, by the numbers of their chapters."""
+    return sorted((CHAPTERS / "more").glob("[0-9][0-9]_*.ipynb"))
+
+
 def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
     """The cells with code in them."""
     return [c for c in notebook.cells if c.cell_type == "code" and c.source.strip()]
@@ -64,6 +78,11 @@ def headings(notebook: NotebookNode) -> list[tuple[int, str]]:
     """Level and text of every heading."""
     found = re.findall(r"^(#{1,6}) +(.+?) *$", prose(notebook), flags=re.M)
     return [(len(marks), text) for marks, text in found]
+
+
+def is_main_road(notebook: NotebookNode) -> bool:
+    """Whether a chapter keeps the bounds of a main road (see road_rules), and closes like one."""
+    return (2, CLOSE[0]) in headings(notebook)
 
 
 def section(notebook: NotebookNode, title: str) -> str:
@@ -209,14 +228,16 @@ def slides_are_set(notebook: NotebookNode) -> list[str]:
 
 
 def closes_well(notebook: NotebookNode) -> list[str]:
-    texts = [text for _, text in headings(notebook)]
-    missing = [title for title in CLOSING if title not in texts]
+    texts, closing = [text for _, text in headings(notebook)], CLOSING
+    if is_main_road(notebook):
+        closing = CLOSE
+        texts = texts[: texts.index("Appendix")] if "Appendix" in texts else texts
+    missing = [title for title in closing if title not in texts]
     if missing:
         return [f"closing section missing: {title!r}" for title in missing]
-    order = [texts.index(title) for title in CLOSING]
-    if order != sorted(order) or order[-1] != len(texts) - 1:
-        return [f"the last headings should be, in this order: {', '.join(CLOSING)}"]
-    return [f"the section {title!r} is empty" for title in CLOSING if not section(notebook, title)]
+    if tuple(texts[-len(closing) :]) != closing:
+        return [f"the last headings should be, in this order: {', '.join(closing)}"]
+    return [f"the section {title!r} is empty" for title in closing if not section(notebook, title)]
 
 
 def was_executed(notebook: NotebookNode) -> list[str]:

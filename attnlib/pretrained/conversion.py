@@ -68,8 +68,9 @@ _IN_GGUF = {  # what llama.cpp calls the parts of a Llama
 _GGUF = _LLAMA
 for _theirs, _here in _IN_GGUF.items():
     _GGUF = _GGUF.replace(_theirs, _here)
+PAIRS = {"llama": "halves", "gguf": "adjacent"}
 LAYOUTS = {"gpt2": _GPT2, "bert": _BERT, "llama": _LLAMA, "gguf": _GGUF}
-HEAD = "lm_head.weight"
+HEADS = ("lm_head.weight", "output.weight")  # the unembedding, in a file or in the library
 _BASE = re.compile(r"^(transformer|bert|model)\.")  # before the names in a model with a head
 # What a file may hold besides: masks, positions, and what was trained on top of an encoder.
 _BESIDES = re.compile(
@@ -119,37 +120,42 @@ def convert(
         theirs: as in the published file ("h.0.attn.c_attn.weight"), or as `transformers` names
             them ("transformer.h.0.attn.c_attn.weight", and "lm_head.weight").
         config: of the model that they are for.
-        layout: "gpt2", "bert", "llama", or "gguf" for a Llama in llama.cpp's file.
+        layout: "gpt2", "bert", "llama", or "gguf" for a Llama in llama.cpp's file. The last two
+            turn other pairs of dimensions; `config.rotary_pairs` says which come out.
 
     Returns:
         what `Transformer(config).load_state_dict` takes. BERT's segment embedding is the same for
-        every token of a single text, so it goes into W_P. Tensors that need not be cut are the
-        caller's own, not copies.
+        every token of a single text, so it goes into W_P. They are views of the caller's own
+        tensors, each of which is asked for when its turn comes.
 
     Raises:
         ValueError: if a weight is missing, unknown or of another shape; names it.
     """
-    bare = {_BASE.sub("", name): weight for name, weight in theirs.items()}
-    weights = {name: weight for name, weight in bare.items() if not _BESIDES.search(name)}
-    segments, head = weights.pop(SEGMENTS, None), weights.pop(HEAD, None)
+    found = {_BASE.sub("", name): name for name in theirs}
+    segments, *heads = (found.pop(name, None) for name in (SEGMENTS, *HEADS))
+    head = heads[0] or heads[1]
     with torch.device("meta"):  # shapes without numbers
         shapes = {name: tuple(w.shape) for name, w in Transformer(config).state_dict().items()}
-    rows = list(_rows(layout, config, shapes))
-    _check_names(weights, list(dict.fromkeys(name for _, name, _ in rows)), config, layout)
+    rows, ours, there = list(_rows(layout, config, shapes)), {}, config.rotary_pairs
+    held = [name for name in found if not _BESIDES.search(name)]
+    _check_names(held, list(dict.fromkeys(name for _, name, _ in rows)), config, layout)
     width = config.d_model // config.heads if config.d_k is None else config.d_k
-    ours = {mine: _turn(weights[name], turn, width) for mine, name, turn in rows}
-    for mine, name, _ in rows:
+    for mine, name, turn in rows:
+        weight = theirs[found[name]]
+        ours[mine] = _turned(weight, turn, width)
+        if mine.endswith(("W_Q", "W_K")) and PAIRS.get(layout, there) != there:
+            ours[mine] = _other_pairs(ours[mine], there)
         if ours[mine].shape != shapes[mine]:
             raise ValueError(
-                f"{name} of shape {tuple(weights[name].shape)} does not give {mine} the shape "
+                f"{name} of shape {tuple(weight.shape)} does not give {mine} the shape "
                 f"{shapes[mine]}: is it another size, or another model?"
             )
     if segments is not None:
-        ours["W_P"] = ours["W_P"] + segments[0]
+        ours["W_P"] = ours["W_P"] + theirs[segments][0]
     if head is not None and not config.tied:
-        ours["_W_U"] = head.mT.contiguous()
-    elif head is not None and not torch.equal(head, ours["W_E"]):
-        raise ValueError(f"{HEAD} differs from the embedding, but should be tied to it")
+        ours["_W_U"] = theirs[head].mT
+    elif head is not None and not torch.equal(theirs[head], ours["W_E"]):
+        raise ValueError(f"{head} differs from the embedding, but this model's are tied")
     return ours
 
 
@@ -171,16 +177,22 @@ def _rows(
                     yield part, f"{name}.{suffix}", change
 
 
-def _turn(w: Tensor, turn: Turn, width: int) -> Tensor:
+def _turned(w: Tensor, turn: Turn, width: int) -> Tensor:
     """A weight turned, or as it is where it has too few axes, or the wrong length."""
     try:
-        return turn(w, width).contiguous()
+        return turn(w, width)
     except (RuntimeError, IndexError):
         return w
 
 
+def _other_pairs(W: Tensor, wanted: str) -> Tensor:
+    """W_Q or W_K (H, d_model, d_k), the dimensions that turn together put where they are wanted."""
+    pairs: Tensor = W.unflatten(-1, (2, -1) if wanted == "adjacent" else (-1, 2))
+    return pairs.mT.flatten(-2)
+
+
 def _check_names(
-    weights: Mapping[str, Tensor], wanted: list[str], config: TransformerConfig, layout: str
+    weights: list[str], wanted: list[str], config: TransformerConfig, layout: str
 ) -> None:
     missing = [name for name in wanted if name not in weights]
     unknown = [name for name in weights if name not in wanted]

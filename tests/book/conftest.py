@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chapter_rules import CHAPTERS, chapter_paths
+from chapter_rules import CHAPTERS, chapter_paths, side_roads
 from chapter_tools import executed, keep_views, kept_views
 
 ALIVE = "00_start_here"  # always has its views; of other chapters only those that are kept
@@ -16,7 +16,7 @@ def views() -> dict[str, Any]:
     path = CHAPTERS / f"{ALIVE}.ipynb"
     if kept_views(path) is None:
         keep_views(ALIVE, executed(path))
-    return {path.stem: kept_views(path) for path in chapter_paths()}
+    return {path.stem: kept_views(path) for path in (*chapter_paths(), *side_roads())}
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ PIXELS = "canvas => canvas.toDataURL()"
 LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
 EVERYWHERE = os.environ.get("ATTNLIB_AXE") == "all"
 PAGES = [page.removesuffix(path.suffix) for page, path in pages_of_the_site()]
-PAGES += [*(f"api/{name}" for name, _ in rooms()), "bibliography", "search", "try"]
+PAGES += [*(f"api/{name}" for name, _ in rooms()), "bibliography", "theses", "search", "try"]
 SAMPLE = {"index": 0, "chapters/00_start_here": 1, "api/attnlib.attention": 2, "bibliography": 3}
 SAMPLE |= {"exercises/01_ngram/01_ngram": 1, "docs/teaching": 2, "search": 0, "try": 3}
 CHECKED = [
@@ -80,7 +80,8 @@ def test_views_are_alive_without_kernel_and_network(page: Any, site: Path) -> No
 def test_every_view_that_is_kept_comes_alive(page: Any, site: Path, views: Any) -> None:
     for name, kept in views.items():
         count = sum(map(len, (kept or {}).values()))
-        opened(page, site, f"chapters/{name}")
+        (place,) = (one for one in PAGES if re.fullmatch(rf"chapters/(more/)?{name}", one))
+        opened(page, site, place)
         page.evaluate("document.querySelectorAll('.attn-live').forEach(attnLoad)")
         page.wait_for_function("n => document.querySelectorAll('.attn').length === n", arg=count)
     assert page.asked == []

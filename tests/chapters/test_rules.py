@@ -11,7 +11,7 @@ For authors, what the rules in tools/chapter_rules.py ask of chapters/NN_name.ip
   Frames).
 - Every cell: metadata slideshow.slide_type, one of slide, subslide, fragment, skip, notes, "-".
 - The last headings: What we claimed and checked · What surprised us · Three questions to take
-  away · Exercises · References, none empty.
+  away · Exercises · References, none empty. A main road ends otherwise: see test_roads.py.
 - A reference is an item of the list under References; it tells the year and ends with its key in
   references.bib in backticks: "- Elman (1990), *Finding Structure in Time*. `elman1990`".
 - Alt text of 20 characters or more, without braces: in Markdown, and for an output picture in its
@@ -246,8 +246,8 @@ def test_the_bibliography_has_no_double_and_no_gap() -> None:
 
 def test_the_course_map_of_the_readme_is_current() -> None:
     text = tools.README.read_text(encoding="utf-8")
-    told = tools.with_map(text, tools.course_map(rules.chapter_paths()))
-    assert text == told, "the README's course map differs from the headers: run make chapters"
+    told = tools.with_tables(text)
+    assert text == told, "the README's tables differ from the headers: run make chapters"
 
 
 def test_the_course_map_quotes_the_headers(tmp_path: Path) -> None:
@@ -296,11 +296,20 @@ def needs(code: str) -> NotebookNode:
     return tools.stamped(new_notebook(cells=[new_code_cell(code)]))
 
 
-@pytest.mark.parametrize(
-    ("code", "file", "stale"),
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A library that may be changed, in place of the course's."""
+    left_out = shutil.ignore_patterns("*.safetensors", "__pycache__")
+    copied = shutil.copytree(rules.ROOT / "attnlib", tmp_path / "attnlib", ignore=left_out)
+    monkeypatch.setattr(tools, "LIBRARY", copied)
+    return copied
+
+
+@each(
+    "code, file, stale",
     [
-        ("from attnlib.explain import gradient", "explain/saliency.py", True),
-        ("from attnlib.explain import gradient", "explain/heads.py", False),
+        ("from attnlib.explain.saliency import gradient", "explain/saliency.py", True),
+        ("from attnlib.explain.saliency import gradient", "explain/heads.py", False),
         ("def f():\n    from attnlib.explain import heads", "explain/heads.py", True),
         ("from attnlib.models import Transformer", "attention.py", True),
         ("from attnlib.models import Transformer", "models/histogram.py", False),
@@ -315,15 +324,8 @@ def needs(code: str) -> NotebookNode:
     ],
 )
 def test_a_chapter_is_stale_when_what_it_imports_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, file: str, stale: bool
+    library: Path, code: str, file: str, stale: bool
 ) -> None:
-    library = tmp_path / "attnlib"
-    shutil.copytree(
-        rules.ROOT / "attnlib",
-        library,
-        ignore=shutil.ignore_patterns("*.safetensors", "__pycache__"),
-    )
-    monkeypatch.setattr(tools, "LIBRARY", library)
     chapter = needs(code)
     assert not tools.is_stale(chapter)
     with (library / file).open("a", encoding="utf-8") as changed:

@@ -47,7 +47,7 @@ def test_heads_add(shipped):
 
 
 @pytest.mark.claim(41)
-@pytest.mark.parametrize("layers", [1, 3])
+@each("layers", [1, 3])
 def test_the_stream_is_the_sum_of_what_was_written(layers):
     model = small(layers=layers)
     trace = model.trace(text(model), keep="all")
@@ -200,3 +200,6 @@ def test_offset_score_of_planted_heads():
     late[range(period), range(period)] = 1
     assert circuits.offset_score(late, 0).item() == pytest.approx(period / T)
     assert circuits.offset_score(late, 0, period).item() == 0
+    one = torch.zeros(6, 6)
+    one[3, 2] = 1
+    assert circuits.offset_score(one, 1, 3).item() == pytest.approx(1 / 3), "of 3, 4 and 5"

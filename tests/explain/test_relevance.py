@@ -73,7 +73,7 @@ def test_the_alpha_beta_rule_never_makes_a_positive_score_negative():
 
 
 @pytest.mark.claim(68)
-@pytest.mark.parametrize("rule", RULES)
+@each("rule", RULES)
 def test_what_leaks_goes_to_the_shifts_of_the_norms(rule):
     source, target = pair()
     kept = relevance(translator(shift=0), source, target, rule)
@@ -166,7 +166,7 @@ def test_held_fixed_changes_gradients_and_no_output():
         assert (gate_gradients(some, rows, weights) - found).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("change", [{"norm": "post"}, {"activation": "gelu"}, {"bias": True}])
+@each("change", [{"norm": "post"}, {"activation": "gelu"}, {"bias": True}])
 def test_models_of_another_kind_are_refused(change):
     model = translator(**change)
     with pytest.raises(ValueError, match="norm='pre', a ReLU and no biases"):

@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 import nbformat
-import pytest
 from each import each
 from nbconvert import HTMLExporter
 
@@ -133,7 +132,7 @@ REPAIRED = [
 ]
 
 
-@pytest.mark.parametrize(("change", "note"), REPAIRED, ids=[str(note) for _, note in REPAIRED])
+@each("change, note", REPAIRED)
 def test_every_repair_is_reported(change: Callable[[Any], object], note: str | None) -> None:
     sent = exercise()
     change(sent)

@@ -624,7 +624,7 @@ def test_a_job_names_nobody_and_no_seed(monkeypatch: pytest.MonkeyPatch) -> None
     assert str(ROOT) not in json.dumps(asked)
 
 
-@pytest.mark.parametrize(("stream", "most"), [("stdout", 200_000), ("stderr", 100_000)])
+@each("stream, most", [("stdout", 200_000), ("stderr", 100_000)])
 def test_a_flood_from_inside_is_cut_off(stream: str, most: int) -> None:
     """What they tell may be twice the limit, for it is JSON; what they complain of, as much."""
     verdicts = []

@@ -155,7 +155,7 @@ def test_a_later_token_leaves_earlier_logits_alone(config, seed, length, data):
     assert not torch.equal(before[:, place], after[:, place])
 
 
-@pytest.mark.parametrize("norm", ["pre", "post", "none"])
+@each("norm", ["pre", "post", "none"])
 def test_a_bidirectional_model_does_look_ahead(norm):
     model, ids = model_of(config_of(causal=False, norm=norm)), ids_of(1, 1, 6)
     other = ids.clone()
@@ -352,7 +352,7 @@ def test_what_run_gives_is_each_layer():
     assert all(state.attention is None for state in model.run(model.embed(ids), mask))
 
 
-@pytest.mark.parametrize("training", [True, False])
+@each("training", [True, False])
 def test_evaluating_restores_the_mode(training):
     """Also of the parts, and also after an error."""
     model = model_of(config_of(dropout=0.5)).train(training)
@@ -607,7 +607,7 @@ def test_learned_positions_end_and_say_so():
         model.trace(ids_of(0, 6))
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "none"])
+@each("positions", ["sinusoidal", "rotary", "none"])
 def test_other_positions_go_on(positions):
     model = model_of(config_of(max_len=5, positions=positions))
     long = ids_of(0, 1, 40)
@@ -631,7 +631,7 @@ def test_impossible_sizes():
         Transformer(config_of(positions="rotary", d_k=3))(ids_of(0, 1, 4))
 
 
-@pytest.mark.parametrize("wrong", [-1, D])
+@each("wrong", [-1, D])
 def test_an_id_outside_the_vocabulary_is_an_error(wrong):
     with pytest.raises(IndexError):
         model_of(config_of())(torch.tensor([[1, wrong]]))
@@ -649,7 +649,7 @@ LLAMA = {"norm_kind": "rms", "activation": "silu", "gated": True, "positions": "
 
 
 @pytest.mark.claim(90)
-@pytest.mark.parametrize("cached", [False, True])
+@each("cached", [False, True])
 def test_shared_keys_and_values_are_repeated_ones(cached):
     """H_kv = H is multi-head, 1 is multi-query, and between them each group has its own."""
     ids = ids_of(0, 2, 9)

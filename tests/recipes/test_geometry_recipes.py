@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from each import each
 
 from attnlib import pretrained
 from attnlib.explain.geometry import mean_cosine, row_entropy
@@ -76,7 +77,7 @@ def test_other_weights_take_the_place_of_a_layers_own():
     assert found["one"] != pytest.approx(found["uniform"], abs=0.001)
 
 
-@pytest.mark.parametrize("rows", ["all", "read"])
+@each("rows", ["all", "read"])
 def test_the_penalty_is_on_the_entropy_of_real_rows(rows):
     model, data = sharp_model(), texts()
     batch = (data.ids, data.labels)
@@ -123,6 +124,7 @@ def test_the_stored_card_holds_the_runs_of_the_recipe_and_the_stored_model():
     assert stored["loss"]["nats_per_text"] == row["loss"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_stored_model_is_what_its_row_of_the_card_says():
     model, row = pretrained.load("geometry-5"), pretrained.card("geometry")["runs"][9]
