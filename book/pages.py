@@ -117,7 +117,7 @@ def notebook_source(path: Path, views: Views | None, assets: Assets, pages: set[
         if cell.cell_type == "markdown":
             cell.source = with_links(cell.source, inside, pages)
     if beneath := beneath_chapter(path):
-        notebook.cells.append(new_markdown_cell(beneath, id="side-roads"))
+        notebook.cells.append(new_markdown_cell(beneath, id="list-of-side-roads"))
     return nbformat.writes(notebook)
 
 

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from attnlib.data import REVIEWS_SHA256, Split, reviews
-from attnlib.pretrained.checkpoints import KINDS, card, load, save, tokenizer
+from attnlib.pretrained.checkpoints import KINDS, card, load, tokenizer
 from attnlib.tokenizers.bpe import BPE
 from attnlib.training import bits_per_byte, evaluate, fit, next_token_loss, token_stream, windows
 from attnlib.training.loop import History
-from recipes.cards import command, finished, rounded, write
+from recipes.cards import command, finished, rounded, save, write
+from recipes.resumed import Resumed
 
 STEPS, BATCH, LENGTH, VOCABULARY, SEED = 5_000, 32, 128, 4_096, 1
 
@@ -133,7 +134,9 @@ def learn(
     """
     state, (rows, length) = folder / f"{name}.state", batch(0).shape
     loss = partial(next_token_loss, dtype=quickest())  # the table is measured in float32
-    history = finished(fit(model, batch, loss, warmup=200, resume=state, **settings), state)
+    history = finished(
+        fit(model, batch, loss, warmup=200, kind=partial(Resumed, state), **settings), state
+    )
     return history, {
         "data": {"source": "imdb", "split": "train", "sha256": REVIEWS_SHA256},
         "tokenizer": "reviews-bpe",

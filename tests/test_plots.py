@@ -19,8 +19,9 @@ ALT = "A map of attention; the last row looks at the first token."
 
 
 def heatmap(**changes):
+    """A single map."""
     options = {"weights": np.eye(3), "destinations": list("abc"), "alt": ALT} | changes
-    return plots.heatmap(**options)
+    return plots.maps([options.pop("weights")], [options.pop("title", "")], **options)
 
 
 def maps(**changes):
@@ -85,8 +86,8 @@ def test_the_notebook_shows_the_picture_with_its_words():
 @each("draw", HELPERS)
 def test_alt_is_required(draw):
     whole = {
-        heatmap: lambda: plots.heatmap(np.eye(2), "ab"),
-        maps: lambda: plots.maps([np.eye(2)], ["one"], "ab"),
+        heatmap: lambda: plots.maps([np.eye(2)], ["one"], "ab"),
+        maps: lambda: plots.maps([np.eye(2)] * 2, ["one", "two"], "ab"),
         lines: lambda: plots.lines({"a": ([1], [1])}, xlabel="x", ylabel="y"),
         bars: lambda: plots.bars({"a": 1}, ylabel="y"),
         show: lambda: plots.show(plt.figure()),
@@ -288,8 +289,8 @@ def test_awkward_tokens(draw, monkeypatch):
     """Mathematics and line breaks in a token are neither run nor hidden."""
     n = len(AWKWARD)
     if draw == "heatmap":
-        assert plots.heatmap(np.eye(n), AWKWARD, alt=ALT).png
-        assert plots.heatmap([[1.0]], [BROKEN_FORMULA], alt=ALT).png
+        assert heatmap(weights=np.eye(n), destinations=AWKWARD).png
+        assert heatmap(weights=[[1.0]], destinations=[BROKEN_FORMULA]).png
         axes = axes_of(heatmap, monkeypatch, weights=np.eye(n), destinations=AWKWARD)[0]
         labels = [label.get_text() for label in axes.get_yticklabels()]
         assert len(set(labels)) == n  # still told apart
@@ -303,7 +304,7 @@ def test_awkward_tokens(draw, monkeypatch):
 
 def test_a_token_without_a_glyph_is_no_warning():
     """Warnings are errors here, and red text in a chapter; reviews hold every kind of sign."""
-    assert plots.heatmap(np.eye(3), ["東京", "\x96", "🎬"], alt=ALT).png
+    assert heatmap(destinations=["東京", "\x96", "🎬"]).png
 
 
 # --- errors -------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ from nbformat import NotebookNode
 
 README = ROOT / "README.md"
 MAP = ("<!-- course map: written by make chapters -->", "<!-- end of the course map -->")
+ROUTES = ("<!-- routes: written by make chapters -->", "<!-- end of the routes -->")
+SHORT = ("00", "03", "04", "05", "07", "08", "15")  # the chapters of the short route
 VIEWS = ROOT / "build" / "views"  # a file for each chapter
 VIEW = "application/vnd.attnlib.view+json"
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -223,24 +225,45 @@ def course_map(paths: Sequence[Path], beside: Sequence[Path] = ()) -> str:
         question = "<br>Side roads: ".join([one.question, *filter(None, [", ".join(links)])])
         link = f"[{one.title}](chapters/{path.name})"
         rows.append(f"| {link} | {question} | {one.read} min | {one.run} s |")
-    hours = [sum(told[path].read for path in some) / 60 for some in (paths, beside)]
-    extra = f", side roads {hours[1]:.0f} h" if beside else ""
-    run = sum(one.run for one in told.values()) / 60
-    rows.append(f"| **In all** | | {hours[0]:.0f} h{extra} | {run:.0f} min |")
     return "\n".join(rows)
 
 
-def with_map(text: str, table: str) -> str:
-    """The README's text with its course map replaced.
+def routes(paths: Sequence[Path], beside: Sequence[Path] = ()) -> str:
+    """A table of three ways through the course, each with its hours."""
+    read = {path: header(nbformat.read(path, as_version=4)).read for path in (*paths, *beside)}
+    short = [path for path in paths if path.name[:2] in SHORT]
+    hours = [f"{sum(read[path] for path in some) / 60:.0f}" for some in (short, paths, read)]
+    tasks = [ROOT / "exercises" / path.stem / path.name for path in paths]
+    texts = [path.read_text(encoding="utf-8") for path in tasks if path.exists()]
+    practice = sum(int(told) for told in re.findall(r"\*\*Time\*\* (\d+) min", "".join(texts))) / 60
+    numbers = ", ".join(path.name[:2] for path in short)
+    rows = [
+        ("Route", "What you read", "Hours"),
+        ("---", "---", "---"),
+        ("short", f"chapters {numbers}: attention, and whether it explains", hours[0]),
+        ("a semester", f"all chapters; their exercises take {practice:.0f} h more", hours[1]),
+        ("all", "the chapters and their side roads", hours[2]),
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def with_map(text: str, table: str, marks: tuple[str, str] = MAP) -> str:
+    """A text with the table between two marker lines replaced.
 
     Raises:
         ValueError: if the two marker lines are not there.
     """
-    before, start, rest = text.partition(MAP[0])
-    _, end, after = rest.partition(MAP[1])
+    before, start, rest = text.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not (start and end):
-        raise ValueError(f"README.md needs the lines {MAP[0]} and {MAP[1]} around its course map")
+        raise ValueError(f"a text that begins {text[:30]!r} needs the lines {marks[0]}, {marks[1]}")
     return f"{before}{start}\n{table}\n{end}{after}"
+
+
+def with_tables(text: str) -> str:
+    """The README's text with its course map and its routes as they are now."""
+    text = with_map(text, course_map(chapter_paths(), side_roads()))
+    return with_map(text, routes(chapter_paths(), side_roads()), ROUTES)
 
 
 def use_two_cores() -> None:
@@ -267,8 +290,12 @@ def execute(paths: Sequence[Path], everything: bool, times: bool) -> int:
         print(f"{path.stem}: {done.seconds:.1f} s (the header says {told} s)", flush=True)
         nbformat.write(with_seconds(notebook, done.seconds) if times else notebook, path)
         keep_views(path.stem, done)
-    text = README.read_text(encoding="utf-8")
-    README.write_text(with_map(text, course_map(chapter_paths(), side_roads())), encoding="utf-8")
+    README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in paths:
+        stored = nbformat.read(path, as_version=4)
+        for cell in (cell for cell in stored.cells if ROUTES[0] in cell.source):
+            cell.source = with_map(cell.source, routes(chapter_paths(), side_roads()), ROUTES)
+            nbformat.write(stored, path)
     return int(failed > 0)
 
 

@@ -10,7 +10,8 @@ relevance in place of a gradient. With the z-rule the outcome is output × gradi
 model.
 """
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,14 +22,7 @@ from attnlib.models.block import Encoded
 from attnlib.tokenizers.words import PAD, padding_mask
 
 EPSILON = 1e-30
-
-
-class Rule(Protocol):
-    """Shares relevance of z = x W + b (..., m) among the inputs x (..., n)."""
-
-    def __call__(
-        self, x: Tensor, W: Tensor, relevance: Tensor, bias: Tensor | None = None
-    ) -> Tensor: ...
+Rule = Callable[..., Tensor]  # such as `z_rule`
 
 
 def z_rule(x: Tensor, W: Tensor, relevance: Tensor, bias: Tensor | None = None) -> Tensor:

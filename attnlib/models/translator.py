@@ -1,7 +1,7 @@
 """The transformer as it was first published: an encoder that reads, a decoder that writes.
 
 Both are the course's one `Transformer`; the decoder also attends to what the encoder has read
-(Vaswani et al. 2017). `greedy`, `beam` and `translation_loss` of `seq2seq` serve it, too.
+(Vaswani et al. 2017). `translation_loss` of `seq2seq` serves it, too.
 """
 
 from dataclasses import replace
@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from attnlib.models.config import TransformerConfig
 from attnlib.models.edits import Edits
 from attnlib.models.evaluation import evaluating
-from attnlib.models.seq2seq import EncoderOutput, greedy
+from attnlib.models.seq2seq import EncoderOutput
 from attnlib.models.transformer import Transformer
-from attnlib.tokenizers.words import BOS, Vocabulary, padding_mask
+from attnlib.tokenizers.words import Vocabulary, padding_mask
 from attnlib.trace import Trace
 
 
@@ -94,14 +94,14 @@ class Translator(nn.Module):
     def trace(
         self,
         source: Tensor,
-        target: Tensor | None = None,
+        target: Tensor,
         vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
     ) -> TranslatorTrace:
         """Who looked where while one target was written; without dropout, whatever the mode.
 
         Args:
             source: ids (S,).
-            target: ids (T + 1,) from <s> on; None lets the model write (greedy).
+            target: ids (T + 1,) from <s> on.
             vocabularies: of source and target, to name the tokens.
 
         Returns:
@@ -109,8 +109,6 @@ class Translator(nn.Module):
             i + 1 was written, so rows are named from <s> on, up to the last token but one.
         """
         with evaluating(self):
-            if target is None:
-                target = torch.cat([torch.tensor([BOS]), greedy(self, source[None])[0][0]])
             encoded, x = self.encoder_output(source[None]), self.decoder.embed(target[None, :-1])
             states = list(self.decoder.run(x, need_weights=True, memory=encoded[:2]))
         sources, tokens = (

@@ -117,32 +117,13 @@ def smollm2() -> LanguageModel:
     the same numbers exactly. Errors as in `smollm2_file`.
     """
     file = smollm2_file()
-    config = llama_config(file.metadata)
+    config = TransformerConfig(49_152, 576, 30, 9, kv_heads=3, d_ff=1536, max_len=8192, tied=True)
+    config = replace(config, norm_kind="rms", positions="rotary", rotary_base=100_000.0)
+    config = replace(config, activation="silu", gated=True)
     with torch.device("meta"):  # shapes without numbers, since the numbers come from the file
         model = Transformer(config)
     model.load_state_dict(convert(file, config, "gguf"), assign=True)
     return LanguageModel(model.eval(), bpe_of(file.metadata), "SmolLM2-135M-Instruct")
-
-
-def llama_config(metadata: Mapping[str, Any]) -> TransformerConfig:
-    """The sizes of a Llama with a tied unembedding, from the metadata of its GGUF file."""
-    part = {name.removeprefix("llama."): value for name, value in metadata.items()}
-    return TransformerConfig(
-        vocab_size=part["vocab_size"],
-        d_model=part["embedding_length"],
-        layers=part["block_count"],
-        heads=part["attention.head_count"],
-        kv_heads=part["attention.head_count_kv"],
-        d_ff=part["feed_forward_length"],
-        max_len=part["context_length"],
-        rotary_base=part["rope.freq_base"],
-        norm_eps=part["attention.layer_norm_rms_epsilon"],
-        norm_kind="rms",
-        positions="rotary",
-        activation="silu",
-        gated=True,
-        tied=True,
-    )
 
 
 def bpe_of(metadata: Mapping[str, Any]) -> BPE:

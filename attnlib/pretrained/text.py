@@ -5,7 +5,7 @@ hides no part: `text_model.model` and `text_model.tokenizer` are there to be use
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -49,7 +49,8 @@ class TextModel(Generic[M, T]):
     def trace(self, text: str, keep: str | Iterable[str] = (), **changes: Any) -> Trace:
         """The forward pass of a text, with readable tokens and the words they belong to.
 
-        A text longer than the model reads (`max_len`) is cut at the end.
+        A text longer than the model reads (`max_len`) is cut at the end; the trace knows by how
+        many tokens (`left_out`).
 
         Args:
             text: at least one token long.
@@ -59,9 +60,14 @@ class TextModel(Generic[M, T]):
         Raises:
             ValueError: if the text is empty: without a token there is nothing to look at.
         """
-        ids = self.encode(text)[: getattr(self.model, "max_len", None)]
+        encoded = self.encode(text)
+        ids = encoded[: getattr(self.model, "max_len", None)]
+        left_out = len(encoded) - len(ids)
+        if isinstance(self.tokenizer, WordPiece):  # has cut already, and ends in [SEP] all the same
+            left_out = self.tokenizer.left_out(text)
         tokens, word_ids = self.tokenizer.tokens(ids), self.tokenizer.word_ids(ids)
-        return self.model.trace(torch.tensor(ids), tokens, word_ids, keep, **changes)
+        trace = self.model.trace(torch.tensor(ids), tokens, word_ids, keep, **changes)
+        return replace(trace, left_out=left_out) if left_out else trace
 
     def __repr__(self) -> str:
         """Name and size, in one line."""

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.data import spell
+from attnlib.decoding import translate
 from attnlib.models.gates import gate_edits
-from attnlib.models.seq2seq import greedy
 from attnlib.pretrained.checkpoints import card
 from attnlib.tokenizers.words import PAD, Vocabulary
 
@@ -68,7 +68,7 @@ def vocabularies(name: str = "translator") -> Words:
 def exact(model: Any, words: Words, chosen: list[int]) -> dict[int, float]:
     """Share of translations right to the last word, by the number of English words."""
     sources, targets = sentences(chosen)
-    written, _ = greedy(model.eval(), words.source.batch(sources), 25)
+    written, _ = translate(model, words.source.batch(sources), longest=25)
     hits = defaultdict(list)
     for row, source, target in zip(written, sources, targets, strict=True):
         hits[len(source) - 1].append(words.target.decode(row) == target)

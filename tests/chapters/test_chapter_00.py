@@ -1,4 +1,7 @@
-"""What chapter 00 finds about the favourite place of the encoder, with its controls; its table."""
+"""The theses of chapter 00, with their controls; its table of progress.
+
+Intervals are over sentences, others than those of the chapter.
+"""
 
 import json
 from pathlib import Path
@@ -7,72 +10,100 @@ import nbformat
 import pytest
 import torch
 from chapter_code import definitions
+from torch import Tensor
 
 from attnlib.check.progress import FILE, READ, note
 from attnlib.data import reviews
-from attnlib.models.transformer import Transformer
+from attnlib.models import Transformer
+from attnlib.pretrained import language_model
+from attnlib.trace import Trace
 
-CHAPTER = definitions("00_start_here", "encoder", "received", "tries", "progress")
+CHAPTER = definitions("00_start_here", "encoder", "to_first", "read", "kept", "progress")
+ENCODER = CHAPTER.encoder
+TEXTS = reviews("rotten_tomatoes").test.texts[20:40]
 FRESH = "No task checked and no chapter finished yet."
 
 
+def interval(values: list[Tensor]) -> tuple[float, float]:
+    """The ends of a 95 % interval of the mean, over sentences."""
+    each = torch.stack(values).double()
+    half = 1.96 * each.std() / len(each) ** 0.5
+    return float(each.mean() - half), float(each.mean() + half)
+
+
 @pytest.fixture(scope="module")
-def shares() -> dict[str, torch.Tensor]:
-    """Times an even share, by layer, on other sentences than the chapter's."""
-    results = [CHAPTER.tries(text) for text in reviews("rotten_tomatoes").test.texts[20:30]]
-    return {name: torch.stack([one[name] for one in results]).mean(0) for name in results[0]}
+def trained() -> list[Trace]:
+    return [ENCODER.trace(text) for text in TEXTS]
 
 
-def test_what_one_place_receives_is_read_from_the_map():
-    text = reviews("rotten_tomatoes").test.texts[20]
-    attention = CHAPTER.encoder.trace(text).attention
-    expected = attention[:, :, 1:, 0].mean((1, 2)) * attention.shape[-1]
-    torch.testing.assert_close(
-        CHAPTER.received(CHAPTER.encoder.encode(text), 0), expected, rtol=1e-3, atol=1e-3
-    )
+@pytest.fixture(scope="module")
+def untrained() -> list[list[Trace]]:
+    """The same sentences, read by three copies of the encoder with random weights."""
+    copies = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = Transformer(ENCODER.model.config).eval()
+        copies.append([model.trace(torch.tensor(ENCODER.encode(text))) for text in TEXTS])
+    return copies
 
 
-def test_the_first_place_is_favoured_whatever_token_stands_there(shares):
-    cls, film, word, *_ = shares.values()
-    assert cls[1:].min() > 5
-    assert ((film / cls)[1:] - 1).abs().max() < 0.1
-    assert ((word / cls)[1:] - 1).abs().max() < 0.15
+def previous(trace: Trace) -> Tensor:
+    """Weight on the token before, mean over a text: (layer, head)."""
+    return trace.attention.diagonal(-1, 2, 3).mean(-1)
 
 
-def test_layer_one_goes_by_the_position_and_later_layers_by_either_mark(shares):
-    cls, _, _, moved, middle, late, neither = shares.values()
-    assert moved[1] < 0.4 * cls[1]
-    assert middle[1] > 0.8 * cls[1]
-    assert late[1] < 0.4 * cls[1]
-    assert late[2:].min() > 0.6 * cls[2:].min()
-    assert neither.max() < 3, "with neither mark the first place is a place like another"
+def even_shares(trace: Trace) -> Tensor:
+    """What the first place gets in layers 1 to 5, times an even share."""
+    return CHAPTER.to_first(trace)[1:].mean() * len(trace.tokens)
 
 
-def test_one_head_looks_back_in_every_text_and_an_untrained_one_in_none():
-    for text in reviews("rotten_tomatoes").test.texts[20:40]:
-        attention = CHAPTER.encoder.trace(text).attention
-        previous = attention.diagonal(-1, 2, 3).mean(-1)
-        assert previous[0, 2] > 0.9
-        assert (previous > 0.5).sum() <= 2
-    torch.manual_seed(0)
-    untrained = Transformer(CHAPTER.encoder.model.config).eval()
-    weights = untrained.trace(torch.tensor(CHAPTER.encoder.encode(text))).attention
-    assert weights.diagonal(-1, 2, 3).mean(-1).max() < 0.2
-    to_first = weights[:, :, 1:, 0].mean((1, 2)) * weights.shape[-1]
-    assert (to_first - 1).abs().max() < 0.5, "an untrained model favours the first place, too"
+def test_rows_sum_to_one_and_columns_do_not(trained):
+    gpt = language_model("reviews-gpt")
+    for trace in (*trained, *map(gpt.trace, TEXTS)):
+        assert (trace.attention.sum(-1) - 1).abs().max() < 1e-5
+    columns = [trace.attention.sum(-2) / len(trace.tokens) for trace in trained]
+    assert interval([each.max() for each in columns])[0] > 0.7
+    assert max(each.min() for each in columns) < 0.01
+    with pytest.raises(ValueError, match="sum"):
+        Trace(("so", "far"), torch.full((1, 1, 2, 2), 0.6))
 
 
-def test_the_first_place_gets_more_than_an_even_share_and_least_in_layer_zero():
-    for text in reviews("rotten_tomatoes").test.texts[20:40]:
-        attention = CHAPTER.encoder.trace(text).attention
-        shares = attention[:, :, 1:, 0].mean((1, 2)) * attention.shape[-1]
-        assert 1 < shares[0] < shares[1:].min()
-        assert shares[1:].min() > 2
+def test_one_head_looks_back_in_every_sentence_and_an_untrained_one_in_none(trained, untrained):
+    ours = [previous(trace) for trace in trained]
+    assert min(each[0, 2] for each in ours) > 0.97
+    others = [each.flatten().sort().values[-2] for each in ours]
+    assert interval(others)[1] < 0.5
+    for copy in untrained:
+        assert interval([previous(trace).max() for trace in copy])[1] < 0.15
+
+
+def test_the_first_place_is_favoured_and_only_by_training(trained, untrained):
+    assert interval([CHAPTER.to_first(trace)[1:].mean() for trace in trained])[0] > 0.4
+    for copy in untrained:
+        low, high = interval([even_shares(trace) for trace in copy])
+        assert 0.85 < low < high < 1.15, "an untrained copy favours the first place, or shuns it"
+
+
+def test_a_word_in_the_place_of_cls_receives_as_much():
+    for word in ("film", "terrible"):
+        low, high = interval([CHAPTER.kept(text, word) for text in TEXTS])
+        assert 0.95 < low < high < 1.05
+    text = TEXTS[0]
+    assert torch.equal(CHAPTER.read(text).attention, ENCODER.trace(text).attention)
+    other = CHAPTER.read(text, "film")
+    assert other.tokens == ("film", *ENCODER.trace(text).tokens[1:])
+    assert not torch.equal(other.attention, ENCODER.trace(text).attention)
+
+
+def test_the_habit_of_looking_back_fades_in_long_texts():
+    long = (torch.tensor(ENCODER.encode(text)) for text in reviews("imdb").test.texts[:20])
+    for ids in [ids for ids in long if len(ids) > 255][:5]:
+        assert previous(ENCODER.model.trace(ids[:128]))[0, 2] > 0.98
+        assert previous(ENCODER.model.trace(ids[:256]))[0, 2] < 0.95
 
 
 def test_in_a_very_short_text_other_heads_look_back_too():
-    attention = CHAPTER.encoder.trace("Yes").attention
-    assert (attention.diagonal(-1, 2, 3).mean(-1) > 0.5).sum() > 10
+    assert (previous(ENCODER.trace("Yes")) > 0.5).sum() > 10
 
 
 def test_the_table_of_progress_tells_what_was_noted(

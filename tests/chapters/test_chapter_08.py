@@ -13,7 +13,7 @@ from torch import Tensor
 from attnlib import pretrained
 from attnlib.data import histogram, histogram_labels
 from attnlib.models.histogram import HistogramModel, accuracy, count_loss, map_facts
-from recipes.histogram import MIXERS, QUICK, SEED, STARTS, trained
+from recipes.histogram import QUICK, SEED, STARTS, trained
 
 CHAPTER = definitions(
     "08_histogram_task",
@@ -189,7 +189,7 @@ def test_one_unit_counts_from_some_starts_and_under_a_softmax_from_none() -> Non
 @pytest.mark.slow
 def test_the_border_at_one_unit_per_symbol_is_not_sharp() -> None:
     """Twelve units for fifteen symbols, behind a softmax; with four it hardly counts."""
-    size = MIXERS["dot + softmax"] | {"plain": True, "d_model": 32, "d_hidden": 12}
+    size = {"mixer": "dot + softmax", "d_model": 32, "d_hidden": 12}
     twelve = accuracy(trained(size, SEED, QUICK)[0], *rows(5000))
     grid = pretrained.card("histogram-counting")["grid"]
     four, sixteen = grid["accuracy"]["dot + softmax"][3][1:3]

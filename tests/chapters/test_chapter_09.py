@@ -15,7 +15,16 @@ from attnlib.training import token_stream
 
 CHAPTER = definitions(
     "09_circuits",
-    *("beyond", "ov_of", "random_head", "seen_before", "highest", "falls_of", "fall_without"),
+    *(
+        "beyond",
+        "ov_of",
+        "random_head",
+        "seen_before",
+        "highest",
+        "falls_of",
+        "fall_without",
+        "replaced",
+    ),
     *("swapped", "agreement", "centred", "crossing", "gain_of", "induction_without", "repetition"),
 )
 SPACE = CHAPTER.beyond.__globals__
@@ -34,7 +43,7 @@ def one():
     held = token_stream(reviews("imdb").validation.texts, lm.tokenizer)
     SPACE.update(D=4096, bpe=lm.tokenizer, held=held, model=lm.model, W_U=lm.model.W_U)
     state = next(lm.model.run(lm.model.embed(held[: 60 * 128].view(60, 128)), need_weights=True))
-    SPACE["means"] = state.head_outputs.mean((0, 2))
+    SPACE["means"] = state.mixed.mean((0, 2))
     count = CHAPTER.seen_before(held)
     expected = count.sum(1, keepdim=True) * count.sum(0) / count.sum()
     SPACE["usual"] = expected >= 5

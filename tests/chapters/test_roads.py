@@ -14,6 +14,7 @@ surprise* · *Three questions* · *Exercises* · *Side roads* · *References*, a
   `</details>`.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,14 +122,23 @@ def test_every_side_road_is_linked_from_its_chapter() -> None:
         assert f"](more/{path.name})" in rules.prose(chapter), path.name
 
 
-def test_the_course_map_lists_side_roads_and_adds_up(tmp_path: Path) -> None:
+def test_the_tables_list_side_roads_and_add_up(tmp_path: Path) -> None:
     chapter, more = tmp_path / "98_sample.ipynb", tmp_path / "98_beside.ipynb"
-    nbformat.write(main_road(), chapter)
-    nbformat.write(side_road(), more)
-    *_, row, total = tools.course_map([chapter], [more]).splitlines()
-    link = "[Beside it](chapters/more/98_beside.ipynb) (0 min)"
-    assert f"| Is it short?<br>Side roads: {link} | 2 min | 3 s |" in row
-    assert total == "| **In all** | | 0 h, side roads 0 h | 0 min |"
+    for path, notebook, minutes in ((chapter, main_road(), 90), (more, side_road(), 150)):
+        first = notebook.cells[0]
+        first.source = re.sub(r"\d min", f"{minutes} min", first.source)
+        nbformat.write(notebook, path)
+    link = "[Beside it](chapters/more/98_beside.ipynb) (150 min)"
+    row = tools.course_map([chapter], [more]).splitlines()[-1]
+    assert f"| Is it short?<br>Side roads: {link} | 90 min | 3 s |" in row
+    ends = [row.rpartition("| ")[2] for row in tools.routes([chapter], [more]).splitlines()]
+    assert ends[2:] == ["0 |", "2 |", "4 |"]
+
+
+def test_the_routes_in_the_first_chapter_are_current() -> None:
+    first = CHAPTERS[rules.chapter_paths()[0]]
+    table = tools.routes(rules.chapter_paths(), rules.side_roads())
+    assert table in rules.prose(first), "run make chapters NAMES=00_start_here"
 
 
 def test_every_thesis_is_whole() -> None:

@@ -42,7 +42,6 @@ def ends(model):
 # --- what one run says ------------------------------------------------------------------------
 
 
-@pytest.mark.claim(100)
 @each("kind", KINDS)
 def test_the_lens_reads_every_stream_and_ends_with_the_answer(kind):
     model = model_of(config_of(layers=3, **KINDS[kind]))
@@ -119,7 +118,6 @@ def seen(theirs, ids, module):
     return kept[0]
 
 
-@pytest.mark.claim(102)
 @each("what", ["stream", "mixed", "feed_forward"])
 def test_patching_is_what_hooks_on_the_reference_model_give(both, what):
     ours, theirs = both

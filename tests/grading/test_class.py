@@ -25,7 +25,7 @@ from grading.collect import collect
 from grading.marks import write_marks
 from grading.preprocess import MANUAL
 from grading.settings import Places
-from grading.submission import How, grade_one, points, report_path, unreadable
+from grading.submission import How, grade_one, points, report_path, same_engine, unreadable
 from grading.watch import Limits
 
 REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
@@ -436,6 +436,21 @@ def test_no_more_submissions_are_under_way_than_the_workers_take(
     with pytest.raises(InterruptedError):
         way.go([f"student {number}" for number in range(50)])
     assert len(desk.sent) == most
+
+
+def test_nbgrader_is_changed_only_while_a_submission_is_graded() -> None:
+    from nbgrader import api
+    from sqlalchemy import create_engine
+
+    def fails() -> None:
+        with same_engine():
+            assert api.create_engine("sqlite://") is api.create_engine("sqlite://")
+            raise KeyError
+
+    assert api.create_engine is create_engine
+    with pytest.raises(KeyError):
+        fails()
+    assert api.create_engine is create_engine
 
 
 @each("how", ["cells", "sheets"])

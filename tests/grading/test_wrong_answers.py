@@ -1,6 +1,7 @@
 """The graders are graded: every wrong answer of the bank is rejected, every right one paid."""
 
 import random
+import re
 from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
@@ -142,6 +143,7 @@ def test_a_task_is_well_made(name: str, task: str) -> None:
     assert one.name.isidentifier()
     for sentence in one.mistakes:
         assert sentence == sentence.strip()
+        assert not re.match("[A-Z][a-z]", sentence), "it follows a colon: begin with a small letter"
     for args in one.visible:
         assert to_json(copied(args)) == to_json(args)
     if one.accepts is None:

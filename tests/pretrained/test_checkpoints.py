@@ -10,8 +10,8 @@ from each import each
 
 from attnlib import pretrained
 from attnlib.models import Elman, NeuralNgram, Recurrent, Transformer, TransformerConfig, ZeroLayer
-from attnlib.pretrained import checkpoints
 from attnlib.tokenizers import BPE
+from recipes.cards import save
 
 MODELS = {
     "ZeroLayer": lambda: ZeroLayer(vocab_size=9, d_model=4),
@@ -36,7 +36,7 @@ def saved(folder, case="Transformer", seed=0):
         torch.manual_seed(seed)
         model = MODELS[case]()
     about = {"config": CONFIGS[case], "command": "python -m recipes mine", "seed": seed}
-    return model, checkpoints.save("mine", model, about, folder)
+    return model, save("mine", model, about, folder)
 
 
 @each("case", MODELS)
@@ -120,7 +120,7 @@ def test_unknown_name_lists_the_names(folder):
 
 def test_a_tokenizer_is_a_checkpoint_too(folder):
     bpe = BPE.train(["low login lower"], vocab_size=260, progress=False)
-    checkpoints.save("bpe", bpe, {"command": "make it"}, folder)
+    save("bpe", bpe, {"command": "make it"}, folder)
     assert pretrained.tokenizer("bpe") == bpe
     assert pretrained.card("bpe")["kind"] == "BPE"
     (folder / "bpe.bpe").write_text("low", encoding="utf-8")
@@ -182,5 +182,5 @@ def test_shipped_translator(name):
 
 def test_save_refuses_what_load_could_not_build(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="got Linear"):
-        checkpoints.save("line", torch.nn.Linear(2, 2), {}, tmp_path)
+        save("line", torch.nn.Linear(2, 2), {}, tmp_path)
     assert not list(tmp_path.iterdir())

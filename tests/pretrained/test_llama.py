@@ -1,6 +1,7 @@
 """The Llama family under our names: SmolLM2 and random ones, against `transformers`."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from attnlib.data import reviews
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.cache import KVCache
 from attnlib.pretrained.conversion import convert
-from attnlib.pretrained.published import llama_config, smollm2_file
+from attnlib.pretrained.published import smollm2_file
 
 TINY = TransformerConfig(29, 12, 2, 3, kv_heads=1, d_ff=20, max_len=16, rotary_base=50.0)
 TINY = replace(TINY, norm_kind="rms", positions="rotary", activation="silu", gated=True, tied=True)
@@ -32,9 +33,8 @@ GGUF_NAMES = {
 
 def from_llama(weights, config):
     """By the layout that the names tell."""
-    return convert(
-        weights, config, "gguf" if any("attn_q" in name for name in weights) else "llama"
-    )
+    packed = any(name.startswith(("blk.", "token_embd.")) for name in weights)
+    return convert(weights, config, "gguf" if packed else "llama")
 
 
 def reference(config):
@@ -236,35 +236,21 @@ def smollm2():
 
 
 @pytest.fixture(scope="module")
-def published():
+def published(smollm2):
     """SmolLM2 in `transformers`, which reads and converts the same file by itself."""
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-    file = smollm2_file()
-    model = reference(llama_config(file.metadata))
-    found = load_gguf_checkpoint(str(file.path), return_tensors=True, model_to_load=model)
-    told = {"rope_theta": 100_000.0, **model.config.to_dict()}
-    ignored = (
-        "_model_name_or_path",
-        "bos_token_id",
-        "eos_token_id",
-        "unk_token_id",
-        "pad_token_id",
-    )
-    for name, value in found["config"].items():
-        assert name in ignored or told[name] == value, name
-    weights = found["tensors"]
+    path, model = str(smollm2_file().path), reference(smollm2.model.config)
+    weights = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
     missing, unknown = model.load_state_dict(weights, strict=False)
     assert (missing, unknown) == (["lm_head.weight"], [])  # tied
     return model.eval()
 
 
+@cache
 def texts():
     """20 texts of 1 to 1,000 tokens, by their ids."""
-    from attnlib.tokenizers import BPE
-
-    bpe: BPE = pretrained.smollm2().tokenizer
-    whole = bpe.encode("\n\n".join(reviews("imdb").test.texts[:40]))
+    whole = pretrained.smollm2().encode("\n\n".join(reviews("imdb").test.texts[:40]))
     lengths = [1, 2, 3, 5, 8, 13, 16, 17, 21, 34, 55, 64, 89, 128, 144, 233, 256, 377, 610, 1000]
     starts = [sum(lengths[:i]) for i in range(len(lengths))]
     return [torch.tensor(whole[s : s + n]) for s, n in zip(starts, lengths, strict=True)]
@@ -274,7 +260,20 @@ def test_the_configuration_is_the_files(smollm2):
     config = smollm2.model.config
     assert smollm2.model.parameter_count == config.parameter_count == 134_515_008
     assert (config.layers, config.heads, config.kv_heads, config.max_len) == (30, 9, 3, 8192)
-    assert llama_config(smollm2_file().metadata) == config
+    told = smollm2_file().metadata
+    for name, value in {
+        "vocab_size": config.vocab_size,
+        "embedding_length": config.d_model,
+        "block_count": config.layers,
+        "attention.head_count": config.heads,
+        "attention.head_count_kv": config.kv_heads,
+        "rope.dimension_count": config.d_model // config.heads,
+        "feed_forward_length": config.d_ff,
+        "context_length": config.max_len,
+        "rope.freq_base": config.rotary_base,
+    }.items():
+        assert told[f"llama.{name}"] == value, name
+    assert told["llama.attention.layer_norm_rms_epsilon"] == torch.tensor(config.norm_eps).item()
     assert repr(smollm2) == (
         "LanguageModel(SmolLM2-135M-Instruct: 30 layers, 9 heads, 134,515,008 parameters)"
     )
@@ -294,13 +293,17 @@ def test_weights_are_those_that_transformers_makes_of_the_file(smollm2, publishe
     "i", [pytest.param(i, marks=pytest.mark.long if i % 5 else ()) for i in range(20)]
 )
 def test_logits_and_all_270_maps_equal_the_reference(smollm2, published, i):
-    """Layer by layer, since the maps of 1,000 tokens are a gigabyte."""
+    """Layer by layer, since the maps of 1,000 tokens are a gigabyte.
+
+    In single precision the reference's maps are as far as 3.5e-5 from ours in double precision (at
+    1,000 tokens), and ours 1.1e-5: a state of norm 20,000 is rounded by .001.
+    """
     ids, model = texts()[i], smollm2.model
     found = published(ids[None], output_attentions=True, use_cache=False)
     layers = model.run(model.embed(ids[None]), need_weights=True)
     for state, maps in zip(layers, found.attentions, strict=True):
         assert state.attention.shape == (1, 9, len(ids), len(ids))
-        assert_near(state.attention, maps, 1e-5)
+        assert_near(state.attention, maps, 5e-5)
     logits = model.final_norm(state.residual) @ model.W_U
     assert_near(logits, found.logits, 1e-3)
     assert_near(model(ids[None]), found.logits, 1e-3)  # the fused kernel

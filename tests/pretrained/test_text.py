@@ -54,6 +54,16 @@ def test_one_way_to_ask(name):
     assert found.trace(SENTENCE, keep="values").residual is None
 
 
+@each("name, read", [("reviews-gpt", 128), ("all-MiniLM-L6-v2", 512)])
+def test_what_a_model_does_not_read_is_counted(name, read):
+    """MiniLM puts [CLS] and [SEP] around the 600 words."""
+    found, long = KINDS[name](), "film " * 600
+    whole = 602 if name == "all-MiniLM-L6-v2" else len(found.encode(long))
+    trace = found.trace(long)
+    assert (len(trace.tokens), trace.left_out) == (read, whole - read)
+    assert found.trace("film").left_out == 0
+
+
 def test_what_each_kind_gives():
     """The kinds differ in what they have: a head or none, one destination or all."""
     gpt, lstm, former, encoder = (make() for make in KINDS.values())

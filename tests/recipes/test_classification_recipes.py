@@ -82,9 +82,9 @@ def test_the_tasks_train_with_their_own_losses(few_reviews, tmp_path, monkeypatc
     run("rt-lstm", tmp_path)
     used = []
     for loss in ("decoy_loss", "hiding_loss"):
-        real = getattr(training, loss)
+        real = getattr(classification, loss)
         monkeypatch.setattr(
-            training, loss, lambda *a, real=real, loss=loss: used.append(loss) or real(*a)
+            classification, loss, lambda *a, real=real, loss=loss: used.append(loss) or real(*a)
         )
     run("rt-lstm-decoy", tmp_path, "1")
     run("rt-lstm-hiding", tmp_path, "1")

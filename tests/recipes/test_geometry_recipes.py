@@ -63,11 +63,15 @@ def test_properties_are_those_of_texts_one_by_one():
 @torch.no_grad()
 def test_other_weights_take_the_place_of_a_layers_own():
     model, data = sharp_model(), texts()
-    found, moved = recipe.properties(model, data), torch.zeros(6, 2)
+    model.output.bias.add_(0.6)  # so that texts lie on both sides
+    found, moved, flat = recipe.properties(model, data), torch.zeros(6, 2), []
     for i, (ids, y) in enumerate(one_by_one(model, data)):
-        for layer in (0, 1):
-            even = {("pattern", layer): lambda A: torch.full_like(A, 1 / A.shape[-1])}
-            moved[i, layer] = abs(model(ids, edits=even).sigmoid().item() - y)
+        even = {("pattern", n): lambda A: torch.full_like(A, 1 / A.shape[-1]) for n in (0, 1)}
+        flat.append(model(ids, edits=even).item() > 0)
+        for site, edit in even.items():
+            moved[i, site[1]] = abs(model(ids, edits={site: edit}).sigmoid().item() - y)
+    right = (torch.tensor(flat) == data.labels.bool()).float().mean().item()
+    assert found["flat"] == pytest.approx(right)
     assert found["uniform"] == pytest.approx(moved.mean(0).tolist(), abs=1e-4)
     assert moved.mean() > 0.001
     assert found["one"] != pytest.approx(found["uniform"], abs=0.001)

@@ -17,6 +17,7 @@ from attnlib.tokenizers import BPE
 from attnlib.training import History
 from recipes import cards, language
 from recipes.__main__ import RECIPES, main
+from recipes.cards import save
 
 TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
 
@@ -187,7 +188,7 @@ def test_table_measures_every_model(few_reviews, monkeypatch, tmp_path, capsys):
     for name, kind in (("zero-layer", ZeroLayer), ("ngram-3", NeuralNgram)):
         config = {"vocab_size": 4096, **small[name].config}
         about = {"config": config, "parameters": 1234, "tokens": 5678, "command": "make it"}
-        checkpoints.save(name, kind(**config), about, tmp_path)
+        save(name, kind(**config), about, tmp_path)
     main(["--table"])
     head, *rows = capsys.readouterr().out.splitlines()
     assert " ".join(head.split()) == "model parameters training tokens nats/token bits/byte"

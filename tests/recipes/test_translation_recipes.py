@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from attnlib.data import spell
+from attnlib.decoding import translate
 from attnlib.models.gates import p_open
-from attnlib.models.seq2seq import greedy, translation_loss
+from attnlib.models.seq2seq import translation_loss
 from attnlib.pretrained import checkpoints, translators
 from attnlib.tokenizers.words import BOS
 from recipes import pruning, translation
@@ -84,7 +85,7 @@ def test_the_recipes_one_after_the_other(small):
 def test_one_pass_tells_what_greedy_translation_would_write(small):
     main(["translator", "--steps", "20", "--folder", str(small)])
     model, (_, (source, _)) = checkpoints.load("translator"), pruning.measuring_rows()
-    written, _ = greedy(model, source, 6)
+    written, _ = translate(model, source, longest=6)
     target = torch.cat([torch.full((len(source), 1), BOS), written], 1)
     assert pruning.quality(model, (source, target))[1] == 1
     target[0, 2] = target[0, 2] % 10 + 5  # another word

@@ -43,6 +43,12 @@ def reference():
     return tokenizer
 
 
+def test_what_is_cut_off_is_counted(wordpiece):
+    for words, left_out in ((1, 0), (510, 0), (511, 1), (2000, 1490)):
+        assert wordpiece.left_out("film " * words) == left_out
+        assert len(wordpiece.encode("film " * words)) + left_out == words + 2  # [CLS], [SEP]
+
+
 def same_word(word_ids):
     """Which neighbours belong to one word: None, of a special token, is a word of its own."""
     return [left is not None and left == right for left, right in pairwise(word_ids)]
