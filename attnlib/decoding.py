@@ -1,8 +1,9 @@
 """Decoding: from a model that scores the next token to a text.
 
 Argmax, sampling, temperature, top-k, nucleus and beam search, for every language model of the
-course. A transformer reads each token once: its keys and values are kept in a `KVCache`.
-Speculative decoding, length penalties and banned words are left out.
+course; `translate` has an encoder–decoder write in the same ways. A transformer reads each token
+once: its keys and values are kept in a `KVCache`. Speculative decoding, length penalties and banned
+words are left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,9 @@ from torch import Tensor
 
 from attnlib.models.cache import KVCache
 from attnlib.models.evaluation import evaluating
+from attnlib.models.seq2seq import EncoderOutput
 from attnlib.models.transformer import Transformer
+from attnlib.tokenizers.words import BOS, EOS, PAD, pad, trim
 
 Prompts = TypeVar("Prompts", Tensor, list[Tensor])  # a prompt, or several
 Choose = Callable[[Tensor, int], int]  # logits (D,) and the row of the batch, to a token
@@ -124,7 +127,7 @@ def generate(
         u = torch.rand((), dtype=torch.float64, generator=generators[row])
         return int(torch.searchsorted(mass, u * mass[-1], right=True))
 
-    return _continue(model, ids, max_new_tokens, draw, stop, cached)
+    return _continue(_Reader(model, cached), ids, max_new_tokens, draw, stop)
 
 
 def greedy(
@@ -135,9 +138,45 @@ def greedy(
     Arguments, result and errors as in `generate`.
     """
 
-    return _continue(
-        model, ids, max_new_tokens, lambda logits, _: int(logits.argmax()), stop, cached
-    )
+    return _continue(_Reader(model, cached), ids, max_new_tokens, _most_probable, stop)
+
+
+def _most_probable(logits: Tensor, row: int) -> int:
+    return int(logits.argmax())
+
+
+@torch.no_grad()
+def translate(
+    model: Any, source: Tensor, beams: int = 1, longest: int = 60
+) -> tuple[Tensor, Tensor]:
+    """What an encoder–decoder makes of each source: greedy, or the best that some beams find.
+
+    A beam may lose the greedy path, so the greedy translation is always one of the candidates.
+    Ranked by log p, short translations are favoured. <pad> and <s> are never written.
+
+    Args:
+        model: a `Seq2Seq` or a `Translator`.
+        source: ids (B, S), padded at the end.
+        beams: beginnings that are kept at each step.
+        longest: tokens; stop there even without </s>.
+
+    Returns:
+        ids (B, T) without <s>, <pad> after </s>, and the log-probability of each row, (B,) nats.
+
+    Raises:
+        ValueError: if there is not at least one beam, or `longest` is negative.
+    """
+    start = torch.tensor([BOS])
+    texts = _continue(_Writer(model, source), [start] * len(source), longest, _most_probable, EOS)
+    if beams != 1:
+        writers = [_Writer(model, trim(row[None])) for row in source]
+        texts += [beam_search(one, start, longest, beams, EOS)[0].ids for one in writers]
+    ids = pad([text.tolist() for text in texts])
+    with evaluating(model):
+        log_p = model(source.repeat(len(ids) // len(source), 1), ids[:, :-1]).log_softmax(-1)
+    each = log_p.gather(-1, ids[:, 1:, None])[..., 0].masked_fill(ids[:, 1:] == PAD, 0.0)
+    best, place = each.sum(1).view(-1, len(source)).max(0)
+    return trim(ids[place * len(source) + torch.arange(len(source)), 1:]), best
 
 
 @dataclass(frozen=True)
@@ -169,7 +208,8 @@ def beam_search(
         ids: a prompt (T,).
         max_new_tokens: at most so many.
         beams: texts kept at each step; 1 is greedy.
-        stop: id that ends a text; an ended text keeps its place while it stays among the best.
+        stop: id that ends a text; an ended text keeps its place while it stays among the best, and
+            when it is the best of all, the search ends: none can become more probable.
 
     Returns:
         `beams` texts (fewer if there are not so many), the most probable first.
@@ -191,16 +231,16 @@ def beam_steps(
         raise ValueError(f"beam search needs at least one beam, got {beams}")
     steps = [[Beam(_prompts(ids, max_new_tokens)[0], 0.0)]]
     alive, rows = [0], [0]  # places in the last step that go on, and their rows in the cache
-    reader = _Reader(model)
-    with evaluating(model):
+    reader = model if isinstance(model, _Writer) else _Reader(model)
+    with evaluating(reader.model):
         for _ in range(max_new_tokens):
             last = steps[-1]
-            logits = reader.read([last[place].ids.tolist() for place in alive], rows)
-            steps.append(_widen(last, alive, logits.double().log_softmax(-1), beams))
+            log_p = reader.log_p([last[place].ids.tolist() for place in alive], rows)
+            steps.append(_widen(last, alive, log_p, beams))
             before = alive
             alive = [i for i, beam in enumerate(steps[-1]) if int(beam.ids[-1]) != stop]
             rows = [before.index(steps[-1][place].parent) for place in alive]
-            if not alive:
+            if 0 not in alive:
                 break
     return steps
 
@@ -216,6 +256,25 @@ def _widen(last: list[Beam], alive: list[int], log_p: Tensor, beams: int) -> lis
         ids = torch.cat([last[alive[row]].ids, torch.tensor([token])])
         found.append(Beam(ids, value, alive[row]))
     return sorted(found, key=lambda beam: -beam.log_probability)[:beams]
+
+
+class _Writer:
+    """Reads what an encoder–decoder has written so far, after it has read the sources (B, S)."""
+
+    def __init__(self, model: Any, source: Tensor) -> None:
+        with evaluating(model):
+            self.model, self.encoded = model, model.encoder_output(source)
+        self.state = model.initial_state(self.encoded)
+
+    @torch.inference_mode()
+    def read(self, texts: list[list[int]], rows: list[int]) -> Tensor:
+        """ln p (B, D) of the token after each text; text i goes on from row `rows[i]` before."""
+        self.encoded = EncoderOutput(*(part[rows] for part in self.encoded))
+        last = torch.tensor([text[-1] for text in texts])
+        self.state, logits, _ = self.model.step(self.state[rows], last, self.encoded)
+        return torch.index_fill(logits.log_softmax(-1), -1, torch.tensor([PAD, BOS]), -torch.inf)
+
+    log_p = read
 
 
 class _Reader:
@@ -242,12 +301,15 @@ class _Reader:
             new = [text[self.cache.length :] for text in texts]
             assert isinstance(self.model, Transformer)
             state = self.model.hidden(torch.tensor(new, device=W_U.device), cache=self.cache)
-        logits: Tensor = state[:, -1] @ W_U
-        return logits
+        return torch.matmul(state[:, -1], W_U)
+
+    def log_p(self, texts: list[list[int]], rows: list[int]) -> Tensor:
+        """ln p (B, D) of the token after each text, as `read`."""
+        return self.read(texts, rows).double().log_softmax(-1)
 
 
 def _continue(
-    model: Any, ids: Prompts, max_new_tokens: int, choose: Choose, stop: int | None, cached: bool
+    reader: _Reader | _Writer, ids: Prompts, max_new_tokens: int, choose: Choose, stop: int | None
 ) -> Prompts:
     """Lengthen all texts together, a token at a time, from where the shortest prompt ends.
 
@@ -257,19 +319,16 @@ def _continue(
     wanted = [len(text) + max_new_tokens for text in texts]
     length = min(map(len, texts))
     alive = before = [row for row in range(len(texts)) if max_new_tokens]
-    reader = _Reader(model, cached)
-    with evaluating(model):
+    with evaluating(reader.model):
         while alive:
             rows = {row: place for place, row in enumerate(before)}  # in the cache
             logits = reader.read([texts[row][:length] for row in alive], [rows[r] for r in alive])
             before, alive = alive, []
             for row, scores in zip(before, logits, strict=True):
-                if len(texts[row]) == length:
+                in_prompt = len(texts[row]) > length
+                if not in_prompt:
                     texts[row].append(choose(scores, row))
-                    ended = len(texts[row]) == wanted[row] or texts[row][-1] == stop
-                else:
-                    ended = False  # still in its prompt
-                if not ended:
+                if in_prompt or (len(texts[row]) < wanted[row] and texts[row][-1] != stop):
                     alive.append(row)
             length += 1
     continued = [torch.tensor(text) for text in texts]

@@ -140,19 +140,6 @@ def bars(
     return show(fig, alt)
 
 
-def heatmap(
-    weights: Any,
-    destinations: Sequence[str],
-    sources: Sequence[str] | None = None,
-    *,
-    alt: str,
-    title: str = "",
-    **scale: Any,
-) -> Figure:
-    """One map. Arguments and errors as in `maps`."""
-    return maps([weights], [title], destinations, sources, alt=alt, **scale)
-
-
 def maps(
     weights: Any,
     titles: Sequence[str],

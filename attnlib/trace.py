@@ -6,6 +6,7 @@ Measures over a whole split take batched tensors instead, and say so.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -14,6 +15,16 @@ from torch import Tensor
 BY_LAYER = ("queries", "keys", "values", "head_outputs")
 OPTIONAL = (*BY_LAYER, "residual", "final", "logits")  # what `keep` of a model's `trace` may name
 ROUNDING = 1e-3  # how far a sum of weights may be from 1: half precision, long rows
+NO_WEIGHTS = (
+    "there are no attention weights here. The default attention of transformers returns none: load "
+    'the model with from_pretrained(…, attn_implementation="eager"), and call it with '
+    "output_attentions=True"
+)
+WHICH = (
+    "a model with an encoder and a decoder has three kinds of attention; pass the one you want: "
+    "outputs.encoder_attentions, outputs.decoder_attentions, or, with `sources`, "
+    "outputs.cross_attentions"
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,7 @@ class Trace:
         residual: (layer + 1, T, d_model), the stream before the first layer and after each.
         final: (T, d), the last state: what the model's head reads.
         logits: (T, D), or None for a model without a head.
+        left_out: how many tokens of the text come after these, and were not read.
 
     Raises:
         ValueError: if a shape does not fit the tokens, or the weights are no weights.
@@ -53,6 +65,45 @@ class Trace:
     residual: Tensor | None = None
     final: Tensor | None = None
     logits: Tensor | None = None
+    left_out: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        attentions: Any,
+        tokens: Sequence[str],
+        sources: Sequence[str] | None = None,
+        word_ids: Sequence[int | None] | None = None,
+    ) -> "Trace":
+        """A trace of what a model of any library returned for one text.
+
+        Args:
+            attentions: what `transformers` gives with `output_attentions=True`, the whole output or
+                its tuple; or any sequence of layers, or one array of them. A layer is (head, query,
+                key), with or without a batch axis of one text before it; tensors or NumPy arrays.
+                Every precision becomes float32, and rows of bfloat16 are made to sum to 1 again.
+            tokens: the destinations (queries), as many strings as the model read.
+            sources: the keys, where they are not the tokens (cross-attention).
+            word_ids: word index of each token, also as `encoding.word_ids()` of `transformers`
+                gives them, with None for special tokens; each of those becomes a word of its own.
+
+        Raises:
+            ValueError: if there are no weights, or of several texts, or they do not fit the tokens.
+
+        >>> layers = [torch.full((1, 4, 2, 2), 0.5)] * 3
+        >>> Trace.of(layers, ["so", "far"])
+        Trace(layers=3, heads=4, queries=2, keys=2)
+        """
+        maps, queries = _stacked(attentions), _strings("tokens", tokens)
+        keys = None if sources is None else _strings("sources", sources)
+        found, given = tuple(maps.shape[2:]), (len(queries), len(keys or queries))
+        if found != given:
+            raise ValueError(
+                f"the maps have {found[0]} queries and {found[1]} keys, but there are {given[0]} "
+                f"and {given[1]} strings: name every token that the model read, special ones too; "
+                "keys that are not the tokens are named by `sources`"
+            )
+        return cls(queries, maps, keys, None if word_ids is None else _numbered(word_ids))
 
     def __post_init__(self) -> None:
         T, S = len(self.tokens), len(self.tokens if self.sources is None else self.sources)
@@ -95,7 +146,76 @@ class Trace:
                 "to_words needs `word_ids`, the word index of every token, and no sources"
             )
         tokens = join_tokens(self.tokens, self.word_ids)
-        return Trace(tokens, merge_words(self.attention, self.word_ids))
+        maps = merge_words(self.attention, self.word_ids)
+        return Trace(tokens, maps, left_out=self.left_out)
+
+
+def _stacked(attentions: Any) -> Tensor:
+    """(layer, head, query, key) in float32, of whatever a library calls its attentions."""
+    if not hasattr(attentions, "attentions") and hasattr(attentions, "cross_attentions"):
+        raise ValueError(WHICH)
+    given = getattr(attentions, "attentions", attentions)
+    if given is None or (hasattr(given, "__len__") and all(one is None for one in given)):
+        raise ValueError(NO_WEIGHTS)
+    if not hasattr(given, "__len__") or isinstance(given, str | dict):
+        raise ValueError(
+            "attentions must be a sequence of layers, one array of them, or an output of "
+            f"transformers; got {type(given).__name__}"
+        )
+    layers = [_one_text(number, layer) for number, layer in enumerate(given)]
+    if shapes := {tuple(layer.shape) for layer in layers[1:]} - {tuple(layers[0].shape)}:
+        raise ValueError(f"layers differ: {tuple(layers[0].shape)} in layer 0, {shapes} in others")
+    return torch.stack(layers)
+
+
+def _one_text(number: int, layer: Any) -> Tensor:
+    """The weights (head, query, key) of one layer in float32, without the axis of the batch."""
+    try:
+        weights = torch.as_tensor(layer).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(
+            f"layer {number} must be an array, got {type(layer).__name__}; if it is one of the "
+            "steps of `generate`, call the model once with the whole text"
+        ) from None
+    if weights.ndim == 4 and len(weights) != 1:
+        raise ValueError(
+            f"layer {number} holds the maps of {len(weights)} texts, {tuple(weights.shape)}, and a "
+            "trace is of one: pass tuple(a[i : i + 1] for a in attentions) and its tokens"
+        )
+    if weights.ndim not in (3, 4):
+        raise ValueError(
+            f"layer {number} must be (head, query, key), or (1, head, query, key) with a batch of "
+            f"one text, got {tuple(weights.shape)}"
+        )
+    rows = weights.float().reshape(weights.shape[-3:])
+    if weights.dtype != torch.bfloat16:
+        return rows
+    sums = rows.sum(-1, keepdim=True)  # of eight binary digits: within 2⁻⁷ of 1
+    return torch.where((sums - 1).abs() < torch.finfo(torch.bfloat16).eps, rows / sums, rows)
+
+
+def _strings(name: str, given: Any) -> tuple[str, ...]:
+    """The names of the rows or columns of a map, checked."""
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    if listed and all(isinstance(one, str) for one in given):
+        return tuple(given)
+    raise ValueError(
+        f"{name} must be a list of strings, one for each token of the text; got {given!r:.60}"
+        ". tokenizer.convert_ids_to_tokens(ids) makes them of the ids of one text"
+    )
+
+
+def _numbered(word_ids: Sequence[int | None]) -> tuple[int, ...]:
+    """Word indices without None: each None is a word of its own, and the words after it move up.
+
+    >>> _numbered([None, 0, 1, 1, None])
+    (0, 1, 2, 2, 3)
+    """
+    if None not in word_ids:
+        return tuple(map(int, word_ids))  # type: ignore[arg-type] # there is no None
+    pairs = zip([None, *word_ids], word_ids, strict=False)
+    new = [after is None or after != before for before, after in pairs]
+    return tuple(count - 1 for count in accumulate(map(int, new)))
 
 
 def wanted(keep: str | Iterable[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from chapter_rules import chapter_paths, side_roads
-from chapter_tools import executed, keep_views, kept_views
+from chapter_tools import Stopped, executed, keep_views, kept_views
 
 from book import BUILD, ROOT
 from book.moving import moving
@@ -17,13 +17,20 @@ from book.slides import slides
 
 
 def all_views(paths: Iterable[Path]) -> dict[str, Views | None]:
-    """What is kept of the views of these chapters and side roads; what is missing is run once."""
+    """What is kept of the views of these chapters and side roads; what is missing is run once.
+
+    None for a chapter that fails: its stored outputs are shown, and pictures for its views.
+    """
     views: dict[str, Views | None] = {}
     for path in paths:
         views[path.stem] = kept_views(path)
         if views[path.stem] is None:
             print(f"{path.stem}: its views are not kept yet, so it is run once ...", flush=True)
-            done = executed(path)
+            try:
+                done = executed(path)
+            except Stopped as error:
+                print(f"{path.stem}: {str(error).splitlines()[0]}", file=sys.stderr)
+                continue
             keep_views(path.stem, done)
             views[path.stem] = done.views
     return views
@@ -60,6 +67,8 @@ def main() -> int:
         written = moving()
     first = "/index.html" if command in ("book", "slides") else ""
     print(f"Written: {written.relative_to(ROOT).as_posix()}{first}")
+    if still := [name for name, kept in views.items() if kept is None]:
+        print(f"Failed, and shown with its stored outputs, without sliders: {', '.join(still)}")
     return 0
 
 

@@ -1,6 +1,7 @@
 """The instructor's commands: `python -m grading COMMAND`, or make COMMAND, which calls them.
 
-What each one does is told by `make help`; `--home FOLDER` keeps another class somewhere else.
+What each one does is told by `make help ARGS=--all`; `--home FOLDER` keeps another class
+somewhere else.
 """
 
 import argparse

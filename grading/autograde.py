@@ -29,7 +29,7 @@ from grading.faults import MachineFault, sentence
 from grading.judge import DEFAULT_SEED, seed_in_use
 from grading.preprocess import key
 from grading.sandbox import SandboxError
-from grading.settings import Places
+from grading.settings import Places, find_alembic
 from grading.submission import How, Report, give_up, step
 from grading.tables import flat
 
@@ -282,6 +282,7 @@ def check_released(name: str, students: Sequence[str], places: Places) -> None:
     if not students:
         print(f"{name}: nobody has handed it in")
         return
+    find_alembic()  # which is called where there is no gradebook yet
     with Gradebook(places.gradebook, "attention") as gradebook:
         try:
             gradebook.find_notebook(name, name)

@@ -20,6 +20,7 @@ from grading import exchange, tables
 from grading.intake import File, files, is_noise
 from grading.recognise import Student, read_notebook, which_exercise
 from grading.settings import Places
+from grading.tables import written
 from grading.whose import Row, below, counts, joined, namesakes, read_roster, whose
 
 COLUMNS = ("student", "exercise", "status", "handed in", "file", "reason")
@@ -81,17 +82,6 @@ def keep(places: Places, row: Row, content: bytes) -> Path:
     if not path.exists():
         written(path, content)
     return path
-
-
-def written(path: Path, content: bytes) -> None:
-    """Write a file in one piece: there is the old one or the new one, even if the disk is full."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def place(places: Places, row: Row) -> None:

@@ -1,10 +1,9 @@
-"""Faults of the machine that grades: what they are, in a sentence, and files that survive them.
+"""Faults of the machine that grades: what they are, in a sentence.
 
 A full disk, too little memory, a gradebook that is locked or broken, a sandbox that does not start:
 none of them says anything about a submission. So none may end in a verdict.
 """
 
-import os
 import time
 import warnings
 from collections.abc import Callable
@@ -65,14 +64,3 @@ def legible(data: Any) -> Any:
     if isinstance(data, dict):
         return {key: legible(value) for key, value in data.items()}
     return data
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file in one piece: there is all of it or nothing, even if the disk is full."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

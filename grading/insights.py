@@ -24,7 +24,6 @@ from attnlib import plots
 from grading import tables
 from grading.build import BuildError, known
 from grading.collect import due_dates, timestamp
-from grading.faults import write
 from grading.marks import GRADED, Mark, marks_of, students
 from grading.recognise import plain
 from grading.restore import grade_id
@@ -286,5 +285,5 @@ def insights(wanted: str, places: Places) -> Path:
     if not works:
         raise BuildError(f"nothing of {name} has been graded; run make grade NAME={name} first")
     path = places.home / "insights" / f"{name}.html"
-    write(path, page(name, works, told(name, works, everybodys_words(places))))
+    tables.written(path, page(name, works, told(name, works, everybodys_words(places))))
     return path

@@ -187,12 +187,22 @@ def version() -> str:
 
 def started(job: str, limits: Limits, unsafe: bool) -> tuple[bytes, tuple[str, str]]:
     """Start the job, and watch it to its end."""
-    if not unsafe and warm.cold() is None:
+    if unsafe:
+        return unfenced(job, limits)
+    if warm.cold() is None:
         return watch(warm.start(job, limits), limits)
-    if not unsafe:
-        with paper(ONLY_CHECK) as held:
-            argv = [*fence(limits, held.fileno()), *python("/tmp")]
-            return watch(program(argv, environment(HOME), job, (held.fileno(),)), limits)
+    return fenced(job, limits)
+
+
+def fenced(job: str, limits: Limits) -> tuple[bytes, tuple[str, str]]:
+    """Run the job in a bubblewrap and an interpreter of its own."""
+    with paper(ONLY_CHECK) as held:
+        argv = [*fence(limits, held.fileno()), *python("/tmp")]
+        return watch(program(argv, environment(HOME), job, (held.fileno(),)), limits)
+
+
+def unfenced(job: str, limits: Limits) -> tuple[bytes, tuple[str, str]]:
+    """Run the job with the limits only, in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="attnlib-", ignore_cleanup_errors=True) as folder:
         library, work = Path(folder, "library/attnlib"), Path(folder, "work")
         shutil.copytree(COURSE / "attnlib/check", library / "check")

@@ -118,6 +118,7 @@ def scan(sources: Sequence[str]) -> Findings:
 def words(source: str) -> Iterator[str]:
     """The names in a cell; comments and texts left out where it is Python."""
     found = []
+    source = source.encode(errors="replace").decode()  # newer Pythons refuse half a character
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
             if token.type == tokenize.NAME:

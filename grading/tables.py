@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -40,20 +41,25 @@ def harmless(value: Any) -> str:
     return re.sub(rf"(^|[;|])([\ufffd\"']*)([{re.escape(SIGNS)}])", r"\1\2'\3", text)
 
 
-def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
-    """Write a CSV in one piece: there is the old file or the new one, never half of one."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(columns)
-    writer.writerows([harmless(value) for value in row] for row in rows)
+def written(path: Path, content: str | bytes) -> Path:
+    """Write a file in one piece: there is the old one or the new one, even if the disk is full."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
+    part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        part.write_text(text.getvalue(), encoding="utf-8", newline="")
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+    """Write a CSV in one piece."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows([harmless(value) for value in row] for row in rows)
+    return written(path, text.getvalue())
 
 
 def read(path: Path) -> list[dict[str, str]]:

@@ -214,7 +214,8 @@ def said(ready: IO[bytes]) -> bool:
 
 def cold() -> str | None:
     """Why each submission needs an interpreter of its own here, or None if none does."""
-    return tried(shutil.which("bwrap") or "bwrap")
+    command = shutil.which("bwrap")
+    return tried(command) if command else "there is no `bwrap` on this machine"
 
 
 @cache

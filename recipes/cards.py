@@ -1,14 +1,17 @@
 """How a finished run becomes a checkpoint: one way to write every card, one way to go on."""
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
 
-from attnlib.pretrained.checkpoints import save, write_card
+from attnlib.pretrained.checkpoints import FOLDER, KINDS
+from attnlib.tokenizers.bpe import BPE
 from attnlib.training.loop import History
 
 
@@ -63,6 +66,57 @@ def write(
     }
     path = save(name, model, facts | about | {"curve": curve(history.losses)}, folder)
     path.with_suffix(".state").unlink(missing_ok=True)
+    return path
+
+
+def save(name: str, thing: nn.Module | BPE, about: dict[str, Any], folder: Path = FOLDER) -> Path:
+    """Write a checkpoint in half precision, and its card with the hash of the file.
+
+    Args:
+        name: of the checkpoint.
+        thing: a model of one of `KINDS`, or a BPE.
+        about: what the card should say besides kind, file and hash; "config" holds the
+            arguments that build the model.
+        folder: where to write.
+
+    Returns:
+        path of the card.
+
+    Raises:
+        ValueError: if `load` could not build such a model.
+    """
+    kind = type(thing).__name__
+    if kind not in {"BPE", *KINDS}:
+        raise ValueError(f"a checkpoint is a BPE or one of {sorted(KINDS)}, got {kind}")
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(thing, BPE):
+        path = folder / f"{name}.bpe"
+        thing.save(path)
+    else:
+        path = folder / f"{name}.safetensors"
+        half = {key: value.half().contiguous() for key, value in thing.state_dict().items()}
+        path.write_bytes(to_bytes(half))  # `save_file` makes files that only their owner may read
+    return write_card({"name": name, "kind": kind, **file_facts(path)} | about, folder)
+
+
+def save_history(name: str, found: dict[str, Tensor], folder: Path = FOLDER) -> dict[str, str]:
+    """Write what a run measured on its way; returns what its card says of the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.history.safetensors"
+    path.write_bytes(to_bytes({key: value.contiguous() for key, value in found.items()}))
+    return file_facts(path)
+
+
+def file_facts(path: Path) -> dict[str, str]:
+    """What a card says of a file: its name and its hash."""
+    return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def write_card(about: dict[str, Any], folder: Path = FOLDER) -> Path:
+    """Write a card; its path, which is named after `about["name"]`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{about['name']}.json"
+    path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 

@@ -29,10 +29,10 @@ from torch import Tensor, nn
 from attnlib.data import reviews
 from attnlib.explain.circuits import composition, offset_score, repeated_tokens
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.pretrained.checkpoints import save_history, tokenizer
+from attnlib.pretrained.checkpoints import tokenizer
 from attnlib.tokenizers.bpe import BPE
 from attnlib.training import token_stream, windows
-from recipes.cards import write
+from recipes.cards import save_history, write
 from recipes.language import ATTENTION_ONLY, LENGTH, VOCABULARY, learn
 
 STEPS, BATCH, LR, REPEATED = 10_000, 16, 2e-3, 4

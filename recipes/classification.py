@@ -4,8 +4,9 @@ All of them read words. The words are not stored: `vocabulary(source)` finds the
 training split at any time, and the card holds their hash, which `pretrained.classifier` checks.
 
 `rt-lstm-decoy` is trained against the installed `rt-lstm`: it shall predict the same and look
-elsewhere. `rt-lstm-hiding` shall classify and not seem to look at the indicative words. `guided`
-is a result without weights: what the attention of these models is worth to a network of words.
+elsewhere (`decoy_loss`). `rt-lstm-hiding` shall classify and not seem to look at the indicative
+words (`hiding_loss`). `guided` is a result without weights: what the attention of these models is
+worth to a network of words.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from attnlib.data import REVIEWS_SHA256
 from attnlib.explain.faithfulness import permute, uniform
@@ -23,8 +25,9 @@ from attnlib.models import AttentionClassifier, TransformerClassifier
 from attnlib.models.config import check_choice
 from attnlib.models.evaluation import evaluating
 from attnlib.pretrained.text import classifier
+from attnlib.tokenizers.words import trim
 from attnlib.training import classification as training
-from attnlib.training.loop import History
+from attnlib.training.loop import Batch, History
 from recipes.cards import finished, result, rounded, write
 
 BATCH, LR, DECAY, INDICATIVE = 32, 4e-3, 1e-2, 300
@@ -124,6 +127,36 @@ def train(name: str, steps: int | None, folder: Path) -> None:
     write(name, model, history, folder, about)
 
 
+def decoy_loss(strength: float, model: AttentionClassifier, batch: Batch) -> Tensor:
+    """Predict like a base model, look elsewhere: mean of |ŷ_a − ŷ_b| − λ KL(α_a ‖ α_b).
+
+    The trained adversary of Wiegreffe and Pinter (2019, section 4), λ = `strength`. The batch is
+    (ids, labels, ŷ_b (B,), α_b (B, T)) with what `classify_all` gives for the base model.
+    """
+    ids, _, y, alpha = batch
+    keep = slice(trim(ids).shape[1])
+    found, base = model.classify(ids[:, keep]), alpha[:, keep]
+    tiny = torch.finfo(base.dtype).tiny
+    log_ratio = found.attention.clamp_min(tiny).log() - base.clamp_min(1e-12).log()
+    divergence = (found.attention * log_ratio).sum(-1)
+    difference: Tensor = (found.probability - y).abs() - strength * divergence
+    return difference.mean()
+
+
+def hiding_loss(strength: float, model: AttentionClassifier, batch: Batch) -> Tensor:
+    """Classify, but let no attention be seen on some words: CE − λ mean log(1 − Σ_{t ∈ I} α_t).
+
+    Pruthi et al. (2020, eq. 1), λ = `strength`. The batch is (ids, labels, I) with I (B, T) True
+    on the impermissible words.
+    """
+    ids, labels, hidden = batch
+    keep = slice(trim(ids).shape[1])
+    found = model.classify(ids[:, keep])
+    seen: Tensor = 1 - (found.attention * hidden[:, keep]).sum(-1)
+    error = F.binary_cross_entropy_with_logits(found.logits, labels)
+    return error - strength * seen.clamp_min(1e-6).log().mean()
+
+
 def _fit(
     recipe: ClassifierRecipe, model: nn.Module, rows: training.Examples, epochs: float
 ) -> History:
@@ -135,10 +168,10 @@ def _fit(
         base = classifier(recipe.base).model
         assert isinstance(base, AttentionClassifier)
         found = training.classify_all(base, rows)
-        loss = partial(training.decoy_loss, recipe.strength)
+        loss = partial(decoy_loss, recipe.strength)
         extra = found.probability, found.attention
     elif recipe.task == "hide":
-        loss = partial(training.hiding_loss, recipe.strength)
+        loss = partial(hiding_loss, recipe.strength)
         extra = (training.impermissible_mask(rows, rows, INDICATIVE),)
     settings: dict[str, Any] = {"batch_size": recipe.batch, "lr": recipe.lr, "weight_decay": DECAY}
     return training.fit_classifier(model, rows, epochs, extra, loss, **settings, seed=recipe.seed)

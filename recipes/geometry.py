@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.data import REVIEW_SPLITS, REVIEWS_SHA256
-from attnlib.explain.geometry import class_cosines, mean_cosine, predicted, row_entropy
+from attnlib.explain.geometry import class_cosines, mean_cosine, row_entropy
 from attnlib.models.cls import TransformerClassifier, with_cls
 from attnlib.models.evaluation import evaluating
 from attnlib.tokenizers.words import padding_mask, trim
@@ -162,12 +162,13 @@ def _batch(
         column |= {"read": entropies[:, 0], "keys": mean_cosine(k, real)}
         column |= {"values": mean_cosine(v, real)}
         for name, weights in others.items():
-            column[name] = (predicted(model, x, real, {number: weights}) - y).abs()
+            edits = {("pattern", number): lambda _, A=weights: A[:, None]}
+            column[name] = (model.scorer(part.mask, edits)(x) - y).abs()
         states.append(state.residual)
         columns.append(column)
     found = {name: torch.stack([column[name] for column in columns], 1) for name in columns[0]}
-    flat = predicted(model, x, real, dict.fromkeys(range(len(columns)), uniform))
-    right = {"plain": y, "flat": flat}
+    everywhere = {("pattern", layer): lambda _: uniform[:, None] for layer in range(len(columns))}
+    right = {"plain": y, "flat": model.scorer(part.mask, everywhere)(x)}
     found |= {name: ((each > 0.5) == part.labels.bool()).float() for name, each in right.items()}
     cosines = torch.stack([mean_cosine(state, real) for state in states], 1)
     return found | {"states": cosines, "cls": states[-1][:, 0]}

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnlib.data import REVIEWS_SHA256
-from attnlib.models import ClsClassifier
+from attnlib.models import TransformerClassifier
+from attnlib.models.edits import Edits
 from attnlib.models.evaluation import evaluating
 from attnlib.training import classification as training
 from recipes.cards import finished, result, rounded, sweep
@@ -31,12 +32,42 @@ ROWS = tuple((combine, divisor) for divisor in ("d_k", "d_v") for combine in ("c
 TEXTS, MAX_LEN, BATCH, EPOCHS, LR = 10_000, 64, 64, 10, 1e-3
 
 
+class OneLayer(TransformerClassifier):
+    """The model of the sweep, which begins as the authors' code does.
+
+    Args:
+        vocab_size: D.
+        d_k: width of queries and keys.
+        combine: "concat" (d_v = d_model / heads) or "add" (d_v = d_model).
+        divisor: "d_k" or "d_v", whose root divides the scores.
+    """
+
+    def __init__(self, vocab_size: int, d_k: int, combine: str, divisor: str = "d_k") -> None:
+        kind: dict[str, Any] = {"d_k": d_k, "combine": combine, "dropout": 0.1, "norm": "post"}
+        kind |= {"positions": "none", "activation": "relu"}
+        super().__init__(vocab_size, 32, layers=1, d_ff=256, **kind)
+        layer: Any = self.encoder.blocks[0].attention
+        times = (d_k / layer.W_V.shape[-1]) ** 0.5 if divisor == "d_v" else 1.0
+        self.divided: Edits = {("queries", 0): lambda q: times * q}
+        nn.init.normal_(self.encoder.W_E)
+        for W in (layer.W_Q, layer.W_K, layer.W_V):
+            bound = (6 / (W.shape[1] + W.shape[0] * W.shape[2])) ** 0.5
+            nn.init.uniform_(W, -bound, bound)
+
+    def classify_embeddings(
+        self, x: Tensor, mask: Tensor, need_weights: bool = False, edits: Edits | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """As of any other, with its own divisor."""
+        return super().classify_embeddings(x, mask, need_weights, {**self.divided, **(edits or {})})
+
+
 @torch.no_grad()
-def spread(model: ClsClassifier, data: training.Examples) -> float:
+def spread(model: OneLayer, data: training.Examples) -> float:
     """Standard deviation of a head's scores over the words of a text, mean of heads and texts."""
     with evaluating(model):
-        x = model.embed(data.ids)
-        scores = (model.directions(x[:, 0]) @ x[:, 1:].mT).mT  # (B, T, H)
+        state = next(model.encoder.run(model.embed(data.ids), edits=model.divided))
+        q, k = state.queries[:, :, :1], state.keys[:, :, 1:]  # of [CLS], and of the words
+        scores = (k @ q.mT).squeeze(-1).mT / k.shape[-1] ** 0.5  # (B, T, H)
     words = zip(scores, data.mask, strict=True)
     by_text = [row[real].std(0).mean() for row, real in words if real.sum() > 1]
     return float(torch.stack(by_text).mean())
@@ -59,7 +90,7 @@ def run(
     """
     seed, d_k, row = made
     torch.manual_seed(seed)
-    model, data = ClsClassifier(size, d_k, *row), parts["train"]
+    model, data = OneLayer(size, d_k, *row), parts["train"]
     per_epoch = -(-len(data) // BATCH)
     steps = EPOCHS * per_epoch if steps is None else steps
     found: list[list[float]] = []

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from attnlib.data import REVIEWS_SHA256, Split, reviews
-from attnlib.pretrained.checkpoints import KINDS, card, load, save, tokenizer
+from attnlib.pretrained.checkpoints import KINDS, card, load, tokenizer
 from attnlib.tokenizers.bpe import BPE
 from attnlib.training import bits_per_byte, evaluate, fit, next_token_loss, token_stream, windows
 from attnlib.training.loop import History
-from recipes.cards import command, finished, rounded, write
+from recipes.cards import command, finished, rounded, save, write
+from recipes.resumed import Resumed
 
 STEPS, BATCH, LENGTH, VOCABULARY, SEED = 5_000, 32, 128, 4_096, 1
 
@@ -132,9 +133,10 @@ def learn(
         the history, and what the card says of the data and the held-out loss.
     """
     state, (rows, length) = folder / f"{name}.state", batch(0).shape
-    # bfloat16 products: half the time, and the loss of the table is measured without them
-    loss = partial(next_token_loss, dtype=torch.bfloat16)
-    history = finished(fit(model, batch, loss, warmup=200, resume=state, **settings), state)
+    loss = partial(next_token_loss, dtype=quickest())  # the table is measured in float32
+    history = finished(
+        fit(model, batch, loss, warmup=200, kind=partial(Resumed, state), **settings), state
+    )
     return history, {
         "data": {"source": "imdb", "split": "train", "sha256": REVIEWS_SHA256},
         "tokenizer": "reviews-bpe",
@@ -143,6 +145,18 @@ def learn(
         "window": length - 1,
         "loss": held_out(model, reviews("imdb").test, tokenizer(), length - 1),
     }
+
+
+def quickest() -> torch.dtype:
+    """The type of number in which this processor makes the logits fastest, float32 or bfloat16.
+
+    bfloat16 takes half the time where there are instructions for it, and many times as long where
+    there are none, or where torch is held back from them. An old torch cannot tell: float32.
+    """
+    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    used = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    able = used and (found.get("avx512_bf16") or found.get("amx_bf16"))
+    return torch.bfloat16 if able else torch.float32
 
 
 def held_out(model: Any, split: Split, bpe: BPE, length: int = LENGTH) -> dict[str, float]:

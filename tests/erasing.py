@@ -2,7 +2,7 @@
 
 import torch
 
-from attnlib.explain import select
+from attnlib.explain.faithfulness import select
 
 
 def falls(predict, ids, mask, scores, share=0.1, only=False):

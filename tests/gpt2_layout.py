@@ -2,13 +2,30 @@
 
 import torch
 
-from attnlib.pretrained.conversion import _renamed
+WHOLE = {"W_E": "wte.weight", "W_P": "wpe.weight"}
+NORMS = {"final_norm": "ln_f", "blocks.{}.norm_1": "h.{}.ln_1", "blocks.{}.norm_2": "h.{}.ln_2"}
+PLAIN = {"attention.b_O": "attn.c_proj.bias"}
+for part, module in (("1", "c_fc"), ("2", "c_proj")):
+    PLAIN |= {f"feed_forward.W_{part}": f"mlp.{module}.weight"}
+    PLAIN |= {f"feed_forward.b_{part}": f"mlp.{module}.bias"}
+
+
+def renamed(config):
+    """Ours and theirs, of the weights that have the same shape in both layouts."""
+    names = dict(WHOLE)
+    for layer in range(config.layers):
+        names |= {f"blocks.{layer}.{mine}": f"h.{layer}.{name}" for mine, name in PLAIN.items()}
+    for mine, name in NORMS.items():
+        for layer in range(config.layers if "{}" in mine else 1):
+            for part in ("weight", "bias"):
+                names[f"{mine.format(layer)}.{part}"] = f"{name.format(layer)}.{part}"
+    return names.items()
 
 
 def to_gpt2(model):
     """Copies under the published names, such as "h.0.attn.c_attn.weight" (d_model, 3 · d_model)."""
     config, ours = model.config, model.state_dict()
-    theirs = {name: ours[mine] for mine, name in _renamed(config)}
+    theirs = {name: ours[mine] for mine, name in renamed(config)}
     for layer in range(config.layers):
         there, here = f"h.{layer}.attn.", f"blocks.{layer}.attention."
         matrices = [ours[f"{here}W_{letter}"].transpose(0, 1).flatten(1) for letter in "QKV"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
@@ -60,7 +61,7 @@ def close(ours: torch.Tensor, reference: torch.Tensor, atol: float = 1e-5) -> No
 
 
 @pytest.mark.claim(1)
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+@each("positions", ["learned", "sinusoidal"])
 def test_embedding_is_a_token_column_plus_a_position(positions):
     x = (5, 0, 3, 3, 7, 9)
     model = Transformer(TransformerConfig(10, 8, heads=2, max_len=6, positions=positions))
@@ -313,7 +314,7 @@ def test_additive_attention_refuses_what_does_not_fit():
 # --- gradients, and rows that may look at nothing
 
 
-@pytest.mark.parametrize("masked", [False, True])
+@each("masked", [False, True])
 def test_gradients_equal_finite_differences(masked):
     mask = coins(1, 3, 5) if masked else None
     q, k, v = (t.requires_grad_() for t in draw(1, (3, 4), (5, 4), (5, 2), dtype=torch.float64))
@@ -323,8 +324,8 @@ def test_gradients_equal_finite_differences(masked):
     assert torch.autograd.gradcheck(lambda *args: additive_attention(*args, mask), tensors)
 
 
-@pytest.mark.parametrize("need_weights", [False, True])
-@pytest.mark.parametrize("causal", [False, True])
+@each("need_weights", [False, True])
+@each("causal", [False, True])
 def test_a_row_that_sees_nothing_is_0_and_so_is_its_gradient(need_weights, causal):
     q, k, v = (t.requires_grad_() for t in draw(0, (2, 3, 4, 5), (2, 3, 4, 5), (2, 3, 4, 6)))
     mask = torch.ones(4, 4, dtype=torch.bool)
@@ -410,9 +411,9 @@ def framework_twin(module: MultiHeadAttention) -> torch.nn.MultiheadAttention:
     return twin
 
 
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "cross"])
-@pytest.mark.parametrize("need_weights", [False, True])
+@each("bias", [False, True])
+@each("kind", ["none", "causal", "padding", "both", "cross"])
+@each("need_weights", [False, True])
 def test_layer_equals_the_frameworks(bias, kind, need_weights):
     module = layer(3, d_source=7 if kind == "cross" else None, bias=bias)
     x, z = draw(4, (2, 6, 12), (2, 9, 7))
@@ -655,8 +656,8 @@ def test_the_printed_W_QK_transposed_gives_other_scores():
     assert (transposed - scores).abs().max() > 0.1
 
 
-@pytest.mark.parametrize(
-    ("sizes", "complaint"),
+@each(
+    "sizes, complaint",
     [
         ({"heads": 2, "d_k": 0}, "at least 1, got 0 and 4"),
         ({"heads": 2, "d_v": 0}, "at least 1, got 4 and 0"),

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from each import each
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
@@ -148,7 +149,7 @@ def test_many_distributions_at_once_as_one_by_one():
 # --- sampling ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{"top_k": 2}, {"top_k": 3}, {"top_p": 0.5}])
+@each("settings", [{"top_k": 2}, {"top_k": 3}, {"top_p": 0.5}])
 def test_among_equals_the_smaller_ids_are_kept_in_every_row_of_a_batch(settings):
     """Also where the mass of the nucleus is reached exactly: two of four equals are half."""
     rows = torch.tensor([[1.0, 1.0, 1.0, 1.0], [0.0, 9.0, 9.0, 9.0], [9.0, 0.0, 1.0, 1.0]])
@@ -163,7 +164,7 @@ def test_among_equals_the_smaller_ids_are_kept_in_every_row_of_a_batch(settings)
 
 
 @pytest.mark.claim(19)
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 4}, {"top_p": 0.8}])
+@each("settings", [{}, {"temperature": 0.5}, {"top_k": 4}, {"top_p": 0.8}])
 def test_samples_follow_the_distribution(settings):
     """χ² of 4,000 first tokens; each prompt draws from a generator of its own."""
     model = even(8)
@@ -232,7 +233,7 @@ def test_one_seed_one_text():
     assert torch.equal(torch.get_rng_state(), before)  # the reader's own generator is left alone
 
 
-@pytest.mark.parametrize("name", language_models())
+@each("name", language_models())
 def test_prompts_together_as_alone(name):
     model = language_models()[name]
     prompts = [ids(1, 2, 3, 4), ids(5), ids(6, 7)]
@@ -296,7 +297,7 @@ def test_a_text_read_in_pieces_as_in_one(positions, cuts, batch):
     assert (cache.length, cache.batch) == (sum(cuts), batch)
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
+@each("positions", POSITIONS)
 def test_cached_decoding_is_uncached_decoding(positions):
     """Token for token, also past the longest input of the model."""
     model = tiny(positions=positions, max_len=10)
@@ -392,7 +393,7 @@ def test_one_beam_is_greedy():
     assert torch.equal(beam_search(model, ids(1), 9, 1)[0].ids, greedy(model, ids(1), 9))
 
 
-@pytest.mark.parametrize("name", language_models())
+@each("name", language_models())
 def test_beam_search_keeps_its_books(name):
     model = language_models()[name]
     steps = beam_steps(model, ids(1, 2), 4, 3)
@@ -433,8 +434,8 @@ def test_search_ends_when_every_beam_has():
 # --- errors -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
+@each(
+    "settings, message",
     [
         ({"temperature": 0}, "use greedy"),
         ({"temperature": -1.0}, "above 0"),

@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from each import each
 from matplotlib.image import imread
 
 from attnlib import plots
@@ -18,8 +19,9 @@ ALT = "A map of attention; the last row looks at the first token."
 
 
 def heatmap(**changes):
+    """A single map."""
     options = {"weights": np.eye(3), "destinations": list("abc"), "alt": ALT} | changes
-    return plots.heatmap(**options)
+    return plots.maps([options.pop("weights")], [options.pop("title", "")], **options)
 
 
 def maps(**changes):
@@ -61,7 +63,7 @@ def pixels(figure):
     return imread(io.BytesIO(figure.png), format="png")
 
 
-@pytest.mark.parametrize("draw", HELPERS)
+@each("draw", HELPERS)
 def test_a_figure_is_a_picture_with_words(draw):
     figure = draw()
     assert figure.png.startswith(b"\x89PNG\r\n\x1a\n")
@@ -81,11 +83,11 @@ def test_the_notebook_shows_the_picture_with_its_words():
     assert metadata["image/png"] == {"alt": ALT}
 
 
-@pytest.mark.parametrize("draw", HELPERS)
+@each("draw", HELPERS)
 def test_alt_is_required(draw):
     whole = {
-        heatmap: lambda: plots.heatmap(np.eye(2), "ab"),
-        maps: lambda: plots.maps([np.eye(2)], ["one"], "ab"),
+        heatmap: lambda: plots.maps([np.eye(2)], ["one"], "ab"),
+        maps: lambda: plots.maps([np.eye(2)] * 2, ["one", "two"], "ab"),
         lines: lambda: plots.lines({"a": ([1], [1])}, xlabel="x", ylabel="y"),
         bars: lambda: plots.bars({"a": 1}, ylabel="y"),
         show: lambda: plots.show(plt.figure()),
@@ -95,15 +97,15 @@ def test_alt_is_required(draw):
     plt.close("all")
 
 
-@pytest.mark.parametrize("draw", HELPERS)
-@pytest.mark.parametrize("alt", ["", "   ", "Image", "figure 3", "x" + " " * 40])
+@each("draw", HELPERS)
+@each("alt", ["", "   ", "Image", "figure 3", "x" + " " * 40])
 def test_alt_must_say_something(draw, alt):
     with pytest.raises(ValueError, match="alt must say in words what the figure shows"):
         draw(alt=alt)
     assert plt.get_fignums() == []  # nothing left open that the notebook would show after all
 
 
-@pytest.mark.parametrize("draw", HELPERS)
+@each("draw", HELPERS)
 def test_figures_are_closed(draw):
     draw()
     assert plt.get_fignums() == []
@@ -117,13 +119,13 @@ def test_another_figure_of_the_caller_stays_open():
     plt.close(other)
 
 
-@pytest.mark.parametrize("draw", HELPERS)
+@each("draw", HELPERS)
 def test_the_same_figure_has_the_same_bytes(draw):
     assert draw().png == draw().png
 
 
-@pytest.mark.parametrize("draw", [heatmap, maps])
-@pytest.mark.parametrize("kind", ["array", "tensor", "gradient", "bfloat16", "lists"])
+@each("draw", [heatmap, maps])
+@each("kind", ["array", "tensor", "gradient", "bfloat16", "lists"])
 def test_weights_of_any_kind_are_drawn_and_not_changed(draw, kind):
     weights = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
     weights = weights if draw is heatmap else weights[None]
@@ -287,8 +289,8 @@ def test_awkward_tokens(draw, monkeypatch):
     """Mathematics and line breaks in a token are neither run nor hidden."""
     n = len(AWKWARD)
     if draw == "heatmap":
-        assert plots.heatmap(np.eye(n), AWKWARD, alt=ALT).png
-        assert plots.heatmap([[1.0]], [BROKEN_FORMULA], alt=ALT).png
+        assert heatmap(weights=np.eye(n), destinations=AWKWARD).png
+        assert heatmap(weights=[[1.0]], destinations=[BROKEN_FORMULA]).png
         axes = axes_of(heatmap, monkeypatch, weights=np.eye(n), destinations=AWKWARD)[0]
         labels = [label.get_text() for label in axes.get_yticklabels()]
         assert len(set(labels)) == n  # still told apart
@@ -302,7 +304,7 @@ def test_awkward_tokens(draw, monkeypatch):
 
 def test_a_token_without_a_glyph_is_no_warning():
     """Warnings are errors here, and red text in a chapter; reviews hold every kind of sign."""
-    assert plots.heatmap(np.eye(3), ["東京", "\x96", "🎬"], alt=ALT).png
+    assert heatmap(destinations=["東京", "\x96", "🎬"]).png
 
 
 # --- errors -------------------------------------------------------------------------------------

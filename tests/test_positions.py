@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,7 +51,7 @@ def test_frequencies_fall_from_1_by_a_constant_ratio():
     assert frequencies(4, base=9).tolist() == pytest.approx([1, 1 / 3])
 
 
-@pytest.mark.parametrize("d", [-2, 0, 1, 7])
+@each("d", [-2, 0, 1, 7])
 def test_widths_must_be_even(d):
     with pytest.raises(ValueError, match=f"the width must be even, got {d}"):
         frequencies(d)
@@ -61,6 +62,8 @@ def test_widths_must_be_even(d):
 def test_rotation_needs_one_position_a_row():
     with pytest.raises(ValueError, match=r"4 rows need as many positions, got \(3,\)"):
         rotate(torch.zeros(2, 4, 6), torch.arange(3))
+    with pytest.raises(ValueError, match=r"4 rows need as many positions, got \(5,\)"):
+        rotate(torch.zeros(2, 4, 6), torch.arange(5))
     with pytest.raises(ValueError, match="must be even, got 5"):
         rotate(torch.zeros(4, 5), torch.arange(4))
 

@@ -1,15 +1,29 @@
 """The record of a forward pass, and the way from sub-words to words."""
 
+import copy
 import dataclasses
+import inspect
 import itertools
+import re
+from types import SimpleNamespace
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnlib.models import (
+    AttentionClassifier,
+    HistogramModel,
+    Seq2Seq,
+    Transformer,
+    TransformerClassifier,
+    Translator,
+)
 from attnlib.trace import (
     OPTIONAL,
+    ROUNDING,
     Trace,
     check_weights,
     join_tokens,
@@ -71,9 +85,7 @@ def test_the_other_way_round_rows_would_not_sum_to_1():
     assert merge_words(A.mT, [0, 1, 1]).mT.sum(-1).tolist() == pytest.approx([2 / 3, 4 / 3])
 
 
-@pytest.mark.parametrize(
-    "words", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [-1, 0, 1], [0, 0, -1]], ids=str
-)
+@each("words", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [-1, 0, 1], [0, 0, -1]])
 def test_word_indices_must_run_in_order(words):
     with pytest.raises(ValueError, match=r"must run 0, 0, 1, 2, 2, …, got \["):
         merge_words(weights(0, 3, 3), words)
@@ -166,8 +178,8 @@ def test_attention_must_fit_the_tokens():
     assert repr(crossed()) == "Trace(layers=2, heads=3, queries=5, keys=4)"
 
 
-@pytest.mark.parametrize(
-    ("word_ids", "message"),
+@each(
+    "word_ids, message",
     [
         ((0, 1), r"a word for each of 5 tokens, got 2"),
         ((0, 1, 3, 4, 5), "must run 0, 0, 1"),
@@ -189,7 +201,7 @@ def test_every_part_has_its_shape():
     assert own.keys.shape[2] == T  # without sources the keys are the tokens
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
+@each("name", OPTIONAL)
 def test_a_part_of_another_shape_is_refused(name):
     """One axis longer or shorter, one missing, one too many, two exchanged: each is named."""
     *axes, width = SHAPES[name]
@@ -207,7 +219,7 @@ def test_a_part_of_another_shape_is_refused(name):
     assert getattr(crossed(**{name: torch.zeros(*axes, 1)}), name) is not None
 
 
-@pytest.mark.parametrize("wrong", [-1e-6, -3.0, float("nan"), float("-inf")])
+@each("wrong", [-1e-6, -3.0, float("nan"), float("-inf")])
 def test_an_entry_that_is_no_weight_is_refused(wrong):
     attention = weights(0, L, H, T, T).float()
     attention[1, 2, 3, 4] = wrong
@@ -215,7 +227,7 @@ def test_an_entry_that_is_no_weight_is_refused(wrong):
         small(attention=attention)
 
 
-@pytest.mark.parametrize("scale", [0.99, 1.01, 2.0, float("inf")])
+@each("scale", [0.99, 1.01, 2.0, float("inf")])
 def test_a_row_that_does_not_sum_to_1_is_refused(scale):
     attention = weights(0, L, H, T, T).float()
     attention[1, 2, 3] *= scale
@@ -237,7 +249,137 @@ def test_rows_of_zeros_and_rounded_rows_are_weights():
         check_weights(torch.rand(3, 3) + 0.5)
 
 
+# --- what other libraries return --------------------------------------------------------------
+
+MAPS = weights(3, L, H, T, T).float()
+OF_ONE = tuple(layer[None] for layer in MAPS)  # as transformers has them, a batch of one text
+EAGER = r"no attention weights here.*attn_implementation=\"eager\".*output_attentions=True"
+
+
+@each(
+    "given_",
+    [
+        OF_ONE,
+        list(MAPS),
+        MAPS,
+        torch.stack(OF_ONE),
+        MAPS.double().numpy(),
+        [layer.numpy() for layer in OF_ONE],
+        MAPS.tolist(),
+        torch.stack(OF_ONE).requires_grad_(),
+        SimpleNamespace(attentions=OF_ONE, cross_attentions=None),
+    ],
+)
+def test_whatever_a_library_returned_becomes_a_trace(given_):
+    trace = Trace.of(given_, list(TOKENS), word_ids=[None, 0, 0, 0, None])
+    torch.testing.assert_close(trace.attention, MAPS, rtol=0, atol=0)
+    assert (trace.attention.dtype, trace.attention.requires_grad) == (torch.float32, False)
+    assert (trace.tokens, trace.sources, trace.word_ids) == (TOKENS, None, (0, 1, 1, 1, 2))
+    crossed_ = Trace.of([weights(0, 1, H, T, S)], TOKENS, sources=list(SOURCES))
+    assert (crossed_.sources, crossed_.attention.shape) == (SOURCES, (1, H, T, S))
+
+
+@each("dtype, size", itertools.product((torch.float16, torch.bfloat16), (3, 7, 100, 1000)))
+def test_half_precision_sums_to_1(dtype, size):
+    """A third is .33398 in bfloat16, and three of them are 1.00195."""
+    for rows in (torch.full((1, 1, size, size), 1 / size), weights(1, 1, 1, size, size)):
+        trace = Trace.of(rows.to(dtype), ["x"] * size)
+        assert trace.attention.dtype == torch.float32
+        assert (trace.attention.sum(-1) - 1).abs().max() < ROUNDING
+        near = {"rtol": torch.finfo(dtype).eps, "atol": 1e-7}
+        torch.testing.assert_close(trace.attention.double(), rows.double(), **near)
+    wrong = rows.to(dtype).clone()
+    wrong[..., 0, :] *= 0.98
+    with pytest.raises(ValueError, match="row .* sums to"):
+        Trace.of(wrong, ["x"] * size)
+    wrong[..., 0, :] = 0  # nothing may be looked at
+    assert (Trace.of(wrong, ["x"] * size).attention[..., 0, :] == 0).all()
+
+
+@each(
+    "given_, words",
+    [
+        (None, EAGER),
+        ((), EAGER),
+        ((None, None), EAGER),
+        (SimpleNamespace(attentions=()), EAGER),
+        (SimpleNamespace(attentions=None, cross_attentions=None), EAGER),
+        (SimpleNamespace(cross_attentions=None), r"encoder_attentions, .*`sources`.*cross_att"),
+        ([torch.cat([layer] * 4) for layer in OF_ONE], r"4 texts.*tuple\(a\[i : i \+ 1\] for a in"),
+        ([OF_ONE, OF_ONE], "layer 0 must be an array, got tuple.*`generate`.*whole text"),
+        ([OF_ONE[0], None], "layer 1 must be an array, got NoneType"),
+        ([OF_ONE[0], OF_ONE[1][:, 1:]], r"differ: \(3, 5, 5\) in layer 0, {\(2, 5, 5\)} in"),
+        (MAPS[0], r"layer 0 must be \(head, query, key\), .*got \(5, 5\)"),
+        (small(), "sequence of layers.*got Trace"),
+        ({"attentions": OF_ONE}, "got dict"),
+        (MAPS * 2, "sums to"),
+        (MAPS - 0.5, "after the softmax"),
+    ],
+)
+def test_what_is_no_attention_is_told_with_what_to_do(given_, words):
+    with pytest.raises(ValueError, match=re.compile(words, re.DOTALL)):
+        Trace.of(given_, TOKENS)
+
+
+@each(
+    "tokens, options, words",
+    [
+        (
+            torch.tensor([[3, 4, 5, 6, 7]]),
+            {},
+            r"list of strings.*got tensor\(\[\[3.*convert_ids_to_to",
+        ),
+        ([3, 4, 5, 6, 7], {}, r"tokens must be.*got \[3, 4, 5, 6, 7\]"),
+        ("[CLS]", {}, "got '\\[CLS\\]'"),
+        ([list(TOKENS)], {}, r"got \[\['"),
+        (TOKENS[1:], {}, "5 queries and 5 keys, but there are 4 and 4 strings.*special ones too"),
+        (TOKENS, {"sources": SOURCES}, "but there are 5 and 4 strings"),
+        (TOKENS, {"sources": [1, 2, 3, 4, 5]}, "sources must be a list of strings"),
+        (TOKENS, {"word_ids": [None, 0, 0, None]}, "a word for each of 5 tokens, got 4"),
+        (TOKENS, {"word_ids": [0, 2, 2, 3, 4]}, "must run 0, 0, 1"),
+    ],
+)
+def test_what_does_not_name_the_tokens_is_told(tokens, options, words):
+    with pytest.raises(ValueError, match=re.compile(words, re.DOTALL)):
+        Trace.of(OF_ONE, tokens, **options)
+
+
+def test_outputs_of_transformers_are_taken():
+    transformers = pytest.importorskip("transformers")
+    size = {"vocab_size": 30, "num_attention_heads": 3, "hidden_size": 12, "intermediate_size": 20}
+    ids, tokens = torch.tensor([[2, 7, 9, 3]]), ["[CLS]", "a", "b", "[SEP]"]
+    default = transformers.BertModel(transformers.BertConfig(**size, num_hidden_layers=2)).eval()
+    config = copy.deepcopy(default.config)
+    eager = transformers.BertModel._from_config(config, attn_implementation="eager").eval()
+    outputs = eager(ids, output_attentions=True)
+    trace = Trace.of(outputs, tokens)
+    assert repr(trace) == "Trace(layers=2, heads=3, queries=4, keys=4)"
+    torch.testing.assert_close(trace.attention[1], outputs.attentions[1][0])
+    for asked in ({}, {"output_attentions": True}):
+        with pytest.raises(ValueError, match=EAGER):
+            Trace.of(default(ids, **asked), tokens)
+    small_ = {"vocab_size": 30, "d_model": 12, "d_kv": 4, "d_ff": 20, "num_heads": 3}
+    t5 = transformers.T5Config(**small_, num_layers=2, decoder_start_token_id=0)
+    both = transformers.T5Model._from_config(t5, attn_implementation="eager").eval()
+    outputs = both(input_ids=ids, decoder_input_ids=ids[:, :2], output_attentions=True)
+    with pytest.raises(ValueError, match="three kinds of attention"):
+        Trace.of(outputs, tokens)
+    cross = Trace.of(outputs.cross_attentions, ["x", "y"], sources=tokens)
+    assert repr(cross) == "Trace(layers=2, heads=3, queries=2, keys=4)"
+
+
 # --- what is kept -----------------------------------------------------------------------------
+
+
+def test_every_model_of_one_text_is_asked_the_same_way():
+    """Those of two texts, too: they name their tokens by two vocabularies."""
+    one = (Transformer, TransformerClassifier, AttentionClassifier, HistogramModel)
+    for model in one:
+        asked = list(inspect.signature(model.trace).parameters)
+        assert asked[:5] == ["self", "ids", "tokens", "word_ids", "keep"], model
+    for model in (Seq2Seq, Translator):
+        asked = list(inspect.signature(model.trace).parameters)
+        assert asked[:4] == ["self", "source", "target", "vocabularies"], model
 
 
 def test_names_of_what_to_keep():
@@ -249,6 +391,7 @@ def test_names_of_what_to_keep():
         "attention",
         "sources",
         "word_ids",
+        "left_out",
     }
     for wrong in ("value", ["values", "attention"], ["all"]):
         with pytest.raises(

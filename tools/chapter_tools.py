@@ -25,7 +25,7 @@ import nbformat
 from architecture import LIBRARY, behind, folders, room_of, sources
 from chapter_rules import ROOT, TIMING, chapter_paths, code_hash, header, side_roads
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 README = ROOT / "README.md"
@@ -118,6 +118,10 @@ def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return result
 
 
+class Stopped(Exception):
+    """A chapter that did not run to its end: the first line says in which cell, and why."""
+
+
 class Executed(NamedTuple):
     """A chapter that was run from nothing."""
 
@@ -130,7 +134,7 @@ def executed(path: Path) -> Executed:
     """Execute a chapter from nothing.
 
     Raises:
-        CellExecutionError: if a cell fails.
+        Stopped: if a cell fails, takes too long or ends its kernel.
     """
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
@@ -142,10 +146,25 @@ def executed(path: Path) -> Executed:
         extra_arguments=["--log-level=ERROR"],  # not that it listens on this machine alone
         resources={"metadata": {"path": str(path.parent)}},
     )
+    at = [0]
+    client.on_cell_start = lambda cell, cell_index: at.append(cell_index)
     began = time.perf_counter()
-    client.execute(env=os.environ | KERNEL_SETTINGS)
+    try:
+        client.execute(env=os.environ | KERNEL_SETTINGS)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        raise Stopped(stop(notebook, at[-1], error)) from error
     seconds = time.perf_counter() - began
     return Executed(*parted(stamped(cleaned(notebook))), seconds)
+
+
+def stop(notebook: NotebookNode, at: int, error: Exception) -> str:
+    """In which cell a chapter stopped, and why; what the kernel said follows."""
+    first = notebook.cells[at].source.strip().partition("\n")[0]
+    why = f"{type(error).__name__}: {error}"
+    if isinstance(error, CellExecutionError):
+        why = f"{error.ename}: {error.evalue}"
+    short = why.partition("\n")[0]
+    return f"cell {at + 1} of {len(notebook.cells)}, `{first}`, stopped with {short}\n{error}"
 
 
 def parted(notebook: NotebookNode) -> tuple[NotebookNode, dict[str, dict[str, Any]]]:
@@ -263,9 +282,9 @@ def execute(paths: Sequence[Path], everything: bool, times: bool) -> int:
             continue
         try:
             done = executed(path)
-        except CellExecutionError as error:
+        except Stopped as error:
             failed += 1
-            print(f"{path.stem}: failed, and stays as it was\n{error}", file=sys.stderr)
+            print(f"{path.stem}: stays as it was: {error}", file=sys.stderr)
             continue
         notebook, told = done.notebook, header(done.notebook).run
         print(f"{path.stem}: {done.seconds:.1f} s (the header says {told} s)", flush=True)

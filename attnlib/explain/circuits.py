@@ -8,8 +8,6 @@ d_head. Nothing here makes more of them than the rows that were asked for.
 Matrices may have leading axes, such as one for the heads.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -144,34 +142,3 @@ def offset_score(attention: Tensor, offset: int, start: int = 0) -> Tensor:
     start = max(start, offset)
     destinations = torch.arange(start, attention.shape[-1])
     return attention[..., destinations, destinations - offset].mean(-1)
-
-
-def replaced_head(model: Any, ids: Tensor, layer: int, head: int, instead: Tensor) -> Tensor:
-    """The last state of an attention-only transformer if one head had written something else.
-
-    Later layers read the changed stream. With `instead` = 0 the head is taken out; with its mean
-    over many texts only what depends on the text is.
-
-    Args:
-        model: a `Transformer` without feed-forward blocks, and without a norm after them.
-        ids: (B, T).
-        layer: of the head.
-        head: which.
-        instead: what it writes, broadcastable to (B, T, d_model).
-
-    Returns:
-        (B, T, d_model), ready to be unembedded.
-
-    Raises:
-        ValueError: if the model has feed-forward blocks, or norms that read what heads write.
-    """
-    if model.config.d_ff is not None or model.config.norm == "post":
-        raise ValueError("replaced_head changes attention-only models, without norm='post'")
-    x = model.embed(ids)
-    for number, block in enumerate(model.blocks):
-        state = block(x)
-        x = state.residual
-        if number == layer:
-            x = x - state.head_outputs[:, head] + instead
-    final: Tensor = model.final_norm(x)
-    return final

@@ -1,16 +1,11 @@
 """Where vectors point: how narrow the cone is that the keys, values or states of a text span.
 
 The measures of Fosse et al. 2023. Vectors may have leading axes, such as batch, layer and head; a
-mask is True on real tokens. Only `predicted` knows a model.
+mask is True on real tokens.
 """
-
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
-
-from attnlib.models import TransformerClassifier
 
 
 def mean_cosine(vectors: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -73,25 +68,3 @@ def class_cosines(vectors: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     products, pairs = sums @ sums.T, sizes[:, None] * sizes
     mixed = ~torch.eye(len(groups), dtype=torch.bool)
     return within, products[mixed].sum() / pairs[mixed].sum()
-
-
-def predicted(
-    model: TransformerClassifier, x: Tensor, real: Tensor, given: Mapping[int, Tensor]
-) -> Tensor:
-    """ŷ (B,) when some layers use other weights than their own.
-
-    Args:
-        model: one of one head in each layer, without a feed-forward block.
-        x: embeddings (B, n, d_model), [CLS] first.
-        real: (B, n), True on real tokens.
-        given: weights (B, n, n) by number of the layer.
-    """
-    blocks: Any = model.encoder.blocks
-    for number, block in enumerate(blocks):
-        if number in given:
-            mixed = given[number][:, None] @ block.attention.project(x)[2]
-            x = block.norm_1(x + block.attention.write(mixed))
-        else:
-            x = block(x, real[:, None, None]).residual
-    y: Tensor = model.output(x[:, 0]).squeeze(-1).sigmoid()
-    return y

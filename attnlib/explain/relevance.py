@@ -5,30 +5,24 @@ every layer shares what it gets among its inputs (Bach et al. 2015; for heads Vo
 Three things are held fixed on the way: the attention weights, the ReLU's choice of units, and the
 standard deviation of each norm. What is left is linear, and a *rule* says how it is shared.
 
-With the z-rule the outcome is output × gradient of that linear model (`held_fixed`).
+It is done as gradients are: the model's pass is made once more of steps (`_Steps`) that hand back
+relevance in place of a gradient. With the z-rule the outcome is output × gradient of that linear
+model.
 """
 
-import copy
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlib.attention import MultiHeadAttention
-from attnlib.models import Translator
-from attnlib.models.block import Block, Encoded
+from attnlib.models import Transformer, Translator
+from attnlib.models.block import Encoded
 from attnlib.tokenizers.words import PAD, padding_mask
 
 EPSILON = 1e-30
-M = TypeVar("M", bound=nn.Module)
-
-
-class Rule(Protocol):
-    """Shares relevance of z = x W + b (..., m) among the inputs x (..., n)."""
-
-    def __call__(
-        self, x: Tensor, W: Tensor, relevance: Tensor, bias: Tensor | None = None
-    ) -> Tensor: ...
+Rule = Callable[..., Tensor]  # such as `z_rule`
 
 
 def z_rule(x: Tensor, W: Tensor, relevance: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -47,7 +41,7 @@ def z_rule(x: Tensor, W: Tensor, relevance: Tensor, bias: Tensor | None = None) 
     return x * ((relevance / _away_from_zero(z)) @ W.mT)
 
 
-def halves_rule(x: Tensor, W: Tensor, relevance: Tensor, bias: Tensor | None = None) -> Tensor:
+def alpha_beta_rule(x: Tensor, W: Tensor, relevance: Tensor, bias: Tensor | None = None) -> Tensor:
     """One half of R_j to the positive parts of the sum z_j, one half to the negative ones.
 
     The αβ-rule of Bach et al. (2015) with α = β = ½: shares are never negative. Where a sum has
@@ -83,7 +77,7 @@ class Relevance(NamedTuple):
         return self.score - self.source.sum(-1) - self.target.sum(-1)
 
 
-@torch.no_grad()
+@torch.enable_grad()
 def relevance(model: Translator, source: Tensor, target: Tensor, rule: Rule = z_rule) -> Relevance:
     """Share out the logits of the right tokens, each minus the mean of its row of logits.
 
@@ -91,147 +85,93 @@ def relevance(model: Translator, source: Tensor, target: Tensor, rule: Rule = z_
         model: with norm="pre" and a ReLU, without biases but those of its norms.
         source: ids (B, S).
         target: ids (B, T + 1), from <s> to </s>; padding at the end gets nothing.
-        rule: `z_rule` or `halves_rule`.
+        rule: `z_rule` or `alpha_beta_rule`.
 
     Raises:
         ValueError: for a model of another kind.
     """
-    config = model.decoder.config
-    if (config.norm, config.activation, config.bias) != ("pre", "relu", False):
+    config, W_U = model.decoder.config, model.decoder.W_U
+    if (config.norm, config.activation, config.bias) != ("pre", "relu", False) or W_U is None:
         raise ValueError("relevance is for translators with norm='pre', a ReLU and no biases")
     read, written = target[:, :-1], target[:, 1:]
-    mask = padding_mask(source)
-    xs = _streams(model.encoder, source, mask, None)
-    memory = model.encoder.final_norm(xs[-1])
-    ys = _streams(model.decoder, read, None, (memory, mask))
-    W_U = model.decoder.W_U
-    assert W_U is not None
-    final = model.decoder.final_norm(ys[-1])
+    mask, steps = padding_mask(source), _Steps(rule)
+    x, y = model.encoder.embed(source).detach(), model.decoder.embed(read).detach()
+    inputs = x.requires_grad_(), y.requires_grad_()
+    memory = steps.through(model.encoder, x, mask)
+    final = steps.through(model.decoder, y, None, (memory, mask))
     columns = (W_U - W_U.mean(1, keepdim=True)).T[written].unsqueeze(-1)  # (B, T, d_model, 1)
-    scores = (final.unsqueeze(-2) @ columns).squeeze(-1) * (written != PAD).unsqueeze(-1)
-    R = rule(final.unsqueeze(-2), columns, scores.unsqueeze(-2)).squeeze(-2)
-    R, decoder, to_memory = _back(model.decoder, ys, R, (memory, mask), rule)
-    R_source, encoder, _ = _back(model.encoder, xs, to_memory, None, rule, mask)
-    heads = torch.stack([*encoder, *decoder], 1)
-    return Relevance(scores.sum((1, 2)), heads, R_source.sum(-1), R.sum(-1))
+    scores = steps.linear(final.unsqueeze(-2), columns)[..., 0, 0]
+    score = scores.detach() * (written != PAD)
+    R_x, R_y, *heads = torch.autograd.grad(scores, (*inputs, *steps.mixed), score)
+    per_head = torch.stack([R.sum((2, 3)) for R in heads], 1)
+    return Relevance(score.sum(1), per_head, R_x.sum(-1), R_y.sum(-1))
 
 
-def held_fixed(model: M, weights: bool = True, norms: bool = True) -> M:
-    """A copy whose output is the same, but whose gradients take some parts for constants.
+class _Linear(torch.autograd.Function):
+    """(x W + b) / scale; what comes back as its gradient, relevance, a rule shares out."""
 
-    Args:
-        model: any with layers of attention and norms.
-        weights: whether the attention weights are held fixed.
-        norms: whether the standard deviation in each LayerNorm is.
+    @staticmethod
+    def forward(ctx: Any, rule: Rule, x: Tensor, W: Tensor, b: Tensor | None, scale: Any) -> Tensor:
+        ctx.rule = rule
+        ctx.save_for_backward(x, W, b)
+        z: Tensor = (x @ W if b is None else x @ W + b) / scale
+        return z
+
+    @staticmethod
+    def backward(ctx: Any, *relevance: Tensor) -> Any:
+        x, W, b = ctx.saved_tensors
+        return None, ctx.rule(x, W, *relevance, b), None, None, None
+
+
+class _Steps:
+    """A translator's pass, whose gradients are relevance.
+
+    Attributes:
+        mixed: what the heads of each layer of attention mixed, (B, H, T, d_v), in their order.
     """
-    model = copy.deepcopy(model)
-    for module in model.modules():
-        if weights and isinstance(module, MultiHeadAttention):
-            module.__class__ = _FixedWeights
-        elif norms and isinstance(module, nn.LayerNorm):
-            module.__class__ = _FixedNorm
-    return model
 
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.mixed: list[Tensor] = []
 
-class _FixedWeights(MultiHeadAttention):
-    def project(self, x: Tensor, source: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        q, k, v = super().project(x, source)
-        return q.detach(), k.detach(), v
+    def through(
+        self, model: Transformer, x: Tensor, mask: Tensor | None, memory: Encoded | None = None
+    ) -> Tensor:
+        """From embeddings (B, T, d_model) to the last state, with the model's own weights."""
+        with torch.no_grad():
+            states = list(model.run(x, mask, need_weights=True, memory=memory))
+        blocks: Any = model.blocks
+        for block, state in zip(blocks, states, strict=True):
+            x = self.attend(block.attention, x, self.norm(block.norm_1, x), state.attention)
+            if memory is not None:
+                x = self.attend(block.cross_attention, x, memory[0], state.cross)
+            f, read = block.feed_forward, self.norm(block.norm_2, x)
+            x = self.add(x, self.linear(self.linear(read, f.W_1).relu(), f.W_2))
+        return self.norm(model.final_norm, x)
 
+    def linear(self, x: Tensor, W: Tensor, b: Tensor | None = None, scale: Any = 1) -> Tensor:
+        """(x W + b) / scale, with x (..., n)."""
+        z: Tensor = _Linear.apply(self.rule, x, W, b, scale)  # type: ignore[no-untyped-call]
+        return z
 
-class _FixedNorm(nn.LayerNorm):
-    def forward(self, x: Tensor) -> Tensor:
-        deviation = (x.var(-1, correction=0, keepdim=True) + self.eps).sqrt().detach()
-        return (x - x.mean(-1, keepdim=True)) / deviation * self.weight + self.bias
+    def attend(self, layer: MultiHeadAttention, x: Tensor, source: Tensor, weights: Any) -> Tensor:
+        """The stream x with what the heads write, whose weights are held fixed."""
+        values = self.linear(source, layer.W_V.transpose(0, 1).flatten(1))
+        per_head = values.unflatten(-1, (len(layer.W_V), -1)).transpose(1, 2)  # (B, H, S, d_v)
+        self.mixed.append(self.linear(per_head.mT, weights.mT).mT)
+        joined = self.mixed[-1].transpose(1, 2).flatten(2)
+        return self.add(x, self.linear(joined, layer.W_O.flatten(0, 1)))
 
+    def norm(self, norm: Any, x: Tensor) -> Tensor:
+        """(x − mean) γ / σ + β: σ is held fixed, β takes its part away."""
+        width = x.shape[-1]
+        W = (torch.eye(width).to(x) - 1 / width) * norm.weight
+        deviation = (x.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
+        return self.linear(x, W, norm.bias * deviation, deviation)
 
-def _streams(model: Any, ids: Tensor, mask: Tensor | None, memory: Encoded | None) -> list[Tensor]:
-    """The residual stream before the first layer and after each."""
-    x = model.embed(ids)
-    return [x, *(state.residual for state in model.run(x, mask, memory=memory))]
-
-
-def _back(
-    model: Any,
-    xs: list[Tensor],
-    R: Tensor,
-    memory: Encoded | None,
-    rule: Rule,
-    mask: Tensor | None = None,
-) -> tuple[Tensor, list[Tensor], Tensor]:
-    """From the last state to the embeddings: their relevance, that of the heads, and the memory's.
-
-    Heads come layer by layer, from the first on; where there is a memory, those that look at it
-    follow those of the same layer that do not.
-    """
-    R = _norm(model.final_norm, xs[-1], R, rule)
-    heads: list[Tensor] = []
-    to_memory = torch.zeros(())
-    allowed = None if mask is None else mask[:, None, None, :]
-    for block, x in zip(reversed(model.blocks), reversed(xs[:-1]), strict=True):
-        R, of_heads, found = _block(block, x, R, memory, rule, allowed)
-        heads, to_memory = [*of_heads, *heads], to_memory + found
-    return R, heads, to_memory
-
-
-def _block(
-    block: Any, x: Tensor, R: Tensor, memory: Encoded | None, rule: Rule, mask: Tensor | None
-) -> tuple[Tensor, list[Tensor], Tensor]:
-    """The same through one layer, from what it left in the stream to what it found there."""
-    state = block(x, mask, True, memory=memory)
-    after = between = x + block.attention.write(state.mixed)
-    heads, to_memory = [], torch.zeros(())
-    if memory is not None:
-        allowed, read = memory[1][:, None, None, :], block.norm_cross(between)
-        after = between + block.cross_attention(read, memory[0], allowed)[0]
-    R = _feed_forward(block, after, R, rule)
-    if memory is not None:
-        R, written = _shares(between, after - between, R, rule)
-        layer = block.cross_attention
-        to_memory, per_head = _attention(layer, memory[0], state.cross, written, rule)
-        heads = [per_head]
-    R, written = _shares(x, between - x, R, rule)
-    layer, normed = block.attention, block.norm_1(x)
-    found, per_head = _attention(layer, normed, state.attention, written, rule)
-    return R + _norm(block.norm_1, x, found, rule), [per_head, *heads], to_memory
-
-
-def _feed_forward(block: Block, x: Tensor, R: Tensor, rule: Rule) -> Tensor:
-    """Through x + f(norm(x)); the ReLU keeps what it lets through."""
-    f, normed = block.feed_forward, block.norm_2(x)
-    assert f is not None
-    hidden = (normed @ f.W_1).relu()
-    R, written = _shares(x, hidden @ f.W_2, R, rule)
-    found = rule(normed, f.W_1, rule(hidden, f.W_2, written))
-    return R + _norm(block.norm_2, x, found, rule)
-
-
-def _attention(
-    layer: MultiHeadAttention, source: Tensor, weights: Tensor, R: Tensor, rule: Rule
-) -> tuple[Tensor, Tensor]:
-    """From what a layer wrote (B, T, d_model) to its source (B, S, d_model), and heads (B, H)."""
-    values = layer.project(source)[2]
-    mixed = weights @ values
-    R = rule(mixed.transpose(1, 2).flatten(2), layer.W_O.flatten(0, 1), R)
-    per_head = R.unflatten(-1, mixed.shape[1::2]).transpose(1, 2)  # (B, H, T, d_v)
-    R = rule(values.mT, weights.mT, per_head.mT).mT
-    W_V = layer.W_V.transpose(0, 1).flatten(1)
-    return rule(source, W_V, R.transpose(1, 2).flatten(2)), per_head.sum((2, 3))
-
-
-def _norm(norm: Any, x: Tensor, R: Tensor, rule: Rule) -> Tensor:
-    """Through (x − mean) γ / σ + β: σ is held fixed and cancels, β takes its part away."""
-    width = x.shape[-1]
-    W = (torch.eye(width).to(x) - 1 / width) * norm.weight
-    deviation = (x.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
-    return rule(x, W, R, norm.bias * deviation)
-
-
-def _shares(a: Tensor, b: Tensor, R: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
-    """Of a sum a + b, entry by entry."""
-    parts = torch.stack([a, b], -1).unsqueeze(-2)
-    shared = rule(parts, torch.ones(2, 1).to(a), R[..., None, None]).squeeze(-2)
-    return shared[..., 0], shared[..., 1]
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """A sum, entry by entry."""
+        return self.linear(torch.stack([x, y], -1), torch.ones(2, 1).to(x))[..., 0]
 
 
 def _away_from_zero(z: Tensor) -> Tensor:

@@ -5,10 +5,10 @@ Nothing here is trained or loaded, and none of them knows a tokenizer.
 
 from attnlib.models.cache import KVCache
 from attnlib.models.classifiers import AttentionClassifier, ClassifierOutput
-from attnlib.models.cls import ClsClassifier, TransformerClassifier
+from attnlib.models.cls import TransformerClassifier
 from attnlib.models.config import TransformerConfig
 from attnlib.models.evaluation import evaluating
-from attnlib.models.histogram import HistogramModel
+from attnlib.models.histogram import HistogramModel, SmallCounter
 from attnlib.models.ngram import CountModel, NeuralNgram, ZeroLayer
 from attnlib.models.recurrent import Elman, Recurrent
 from attnlib.models.seq2seq import Seq2Seq
@@ -18,7 +18,6 @@ from attnlib.models.translator import Translator
 __all__ = [
     "AttentionClassifier",
     "ClassifierOutput",
-    "ClsClassifier",
     "CountModel",
     "Elman",
     "HistogramModel",
@@ -26,6 +25,7 @@ __all__ = [
     "NeuralNgram",
     "Recurrent",
     "Seq2Seq",
+    "SmallCounter",
     "Transformer",
     "TransformerClassifier",
     "TransformerConfig",

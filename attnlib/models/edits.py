@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-Edits = Mapping[tuple[str, int], Callable[[Tensor], Tensor]]
+Edit = Callable[[Tensor], Tensor]
+Edits = Mapping[tuple[str, int], Edit]
 
 OF_ATTENTION = ("queries", "keys", "values", "pattern", "mixed")
 SITES = {

@@ -1,25 +1,22 @@
-"""A gate on every head: which heads can be taken away, learned with the model (pruning).
+"""A gate on every head of a translator: which heads can be taken away.
 
 Every head of every attention layer gets a gate g between 0 and 1 that its output is multiplied
 with. While it is learned the gate is random, a *hard concrete* variable (Louizos, Welling and
 Kingma 2018), so that it can be exactly 0 and still has a gradient; a penalty on the probability
-that gates are open closes those that are not needed (Voita et al. 2019).
+that gates are open closes those that are not needed (Voita et al. 2019; `recipes.pruning`).
 
 Gates are tensors (A, H): one row for each layer of attention in the order of `attention_layers`.
 """
 
-import copy
 import math
-from typing import Any, TypeVar
 
-import torch
 from torch import Tensor, nn
 
 from attnlib.attention import MultiHeadAttention
+from attnlib.models.edits import Edit, Edits
+from attnlib.models.translator import Translator
 
 TEMPERATURE, LOW, HIGH = 0.33, -0.1, 1.1  # the uniform noise is stretched to (LOW, HIGH)
-M = TypeVar("M", bound=nn.Module)
-SPEED = 30.0  # how much faster than the weights the gates learn, at one learning rate
 
 
 def hard_concrete(log_a: Tensor, u: Tensor | None = None) -> Tensor:
@@ -53,65 +50,17 @@ def gate_shape(model: nn.Module) -> tuple[int, int]:
     return len(names), len(model.get_parameter(f"{names[0]}.W_O"))
 
 
-def scaled(model: nn.Module, gates: Tensor) -> dict[str, Tensor]:
-    """The matrices W_O of a model, those of head h in layer a multiplied by gates[a, h].
+def gate_edits(model: Translator, gates: Tensor) -> tuple[Edits, Edits]:
+    """Edits of encoder and decoder: head h of layer a mixes gates[a, h] times what it mixed.
 
-    For `torch.func.functional_call`: every head then writes so many times what it wrote. Heads
-    must be concatenated, not added, so that each has a W_O of its own.
+    Raises:
+        ValueError: if there is not a gate for each head.
     """
     if gates.shape != gate_shape(model):
         raise ValueError(f"expected gates of shape {gate_shape(model)}, got {tuple(gates.shape)}")
-    matrices = [f"{name}.W_O" for name in attention_layers(model)]
-    pairs = zip(matrices, gates, strict=True)
-    return {name: g[:, None, None] * model.get_parameter(name) for name, g in pairs}
-
-
-def with_gates(model: M, gates: Tensor) -> M:
-    """A copy of a model whose heads write gates[a, h] times as much.
-
-    A head whose gate is 0 is gone for good: its W_V and W_O are 0, and so are their gradients
-    from then on, whatever the copy is trained on.
-    """
-    model = copy.deepcopy(model)
-    with torch.no_grad():
-        for name, W_O in scaled(model, gates).items():
-            model.get_parameter(name).copy_(W_O)
-        for name, open_ in zip(attention_layers(model), gates != 0, strict=True):
-            model.get_parameter(f"{name}.W_V").mul_(open_[:, None, None])
-    return model
-
-
-class Gated(nn.Module):
-    """A model with a gate on every head, to be trained together.
-
-    Attributes:
-        model: the model itself.
-        log_a: (A, H), what the gates are made of.
-    """
-
-    def __init__(self, model: nn.Module, start: float = 2.0) -> None:
-        super().__init__()
-        self.model = model
-        self.slow = nn.Parameter(torch.full(gate_shape(model), start / SPEED))
-
-    @property
-    def log_a(self) -> Tensor:
-        """(A, H), what the gates are made of."""
-        return self.slow * SPEED
-
-    @property
-    def gates(self) -> Tensor:
-        """(A, H), as they are in use, without noise."""
-        return hard_concrete(self.log_a)
-
-    def forward(self, *inputs: Tensor) -> Any:
-        """As the model's, with noisy gates in training and without noise in evaluation."""
-        gates = self.gates
-        if self.training:
-            u = torch.rand_like(gates).clamp(1e-6, 1 - 1e-6)
-            gates = hard_concrete(self.log_a, u)
-        return torch.func.functional_call(self.model, scaled(self.model, gates), inputs)
-
-    def pruned(self) -> nn.Module:
-        """The model with its gates as they are in use, without noise; those at 0 are gone."""
-        return with_gates(self.model, self.gates.detach())
+    edits: dict[str, dict[tuple[str, int], Edit]] = {"encoder": {}, "decoder": {}}
+    for name, gate in zip(attention_layers(model), gates[..., None, None], strict=True):
+        part, _, layer, kind = name.split(".")
+        what = "mixed" if kind == "attention" else "cross_mixed"
+        edits[part][what, int(layer)] = gate.mul
+    return edits["encoder"], edits["decoder"]

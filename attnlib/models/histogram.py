@@ -1,9 +1,9 @@
-"""A one-layer, one-head transformer that counts: how often does the symbol at each position occur?
+"""One-layer, one-head models that count: how often does the symbol at each position occur?
 
-`HistogramModel()` is the architecture that Cui et al. (2024) released for the histogram task; with
-`plain=True` it is that of Behrens et al. (2025), for counting in few dimensions. It is not a case
-of `attnlib.models.Transformer`: its LayerNorm sits on what attention gives, with no residual
-around it, and what queries and keys may see can be restricted, which makes the two minima.
+`HistogramModel` is the architecture that Cui et al. (2024) released for the histogram task. It is
+not a case of `attnlib.models.Transformer`: its LayerNorm sits on what attention gives, with no
+residual around it, and what queries and keys may see can be restricted, which makes the two minima.
+`SmallCounter` is that of Behrens et al. (2025), for counting in few dimensions.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,35 +12,48 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlib.attention import attention, masked_softmax
+from attnlib.attention import attention
 from attnlib.data import histogram_labels
 from attnlib.models.config import check_choice
+from attnlib.models.initial import uniform
 from attnlib.trace import Trace, kept, token_names
 
 SEES = ("free", "semantic", "positional")
+MIXERS = ("dot", "dot + softmax", "linear + softmax")
 
 
-class HistogramModel(nn.Module):
+class _Counter(nn.Module):
+    """What both have: a feed-forward network of one hidden layer, (…, d_model) to (…, classes)."""
+
+    def make_network(self, d_model: int, d_hidden: int, classes: int) -> None:
+        """Weights and biases, uniform on ±1/√inputs."""
+        self.W_1 = uniform(d_model, d_hidden, width=d_model)
+        self.b_1 = uniform(d_hidden, width=d_model)
+        self.W_2 = uniform(d_hidden, classes, width=d_hidden)
+        self.b_2 = uniform(classes, width=d_hidden)
+
+    def network(self, x: Tensor) -> Tensor:
+        """Logits of the counts."""
+        return (x @ self.W_1 + self.b_1).relu() @ self.W_2 + self.b_2
+
+
+class HistogramModel(_Counter):
     """Token + position vectors, one head, LayerNorm without residual, a small feed-forward network.
 
     With `sees` other than "free", tokens live in the first half of the d_model dimensions and
     positions in the second. Queries and keys are made of x ⊙ m, where the 0/1 row m (`qk_mask`)
     keeps one half: the map is then a function of the tokens alone or of the positions alone.
-    Values always see both.
+    Values always see both. A count c is class c, so there are length + 1 classes.
 
     Args:
         vocab_size: D, different symbols.
         length: the most positions a row may have.
         d_model: width, also of queries, keys and values; even, unless `sees` is "free".
         d_hidden: p, hidden width of the feed-forward network.
-        classes: outputs per position; a count c is class c.
         sees: what attention sees of the input, "free" (all), "semantic" (tokens) or "positional".
-        mixer: "dot", scores q kᵀ / √d_model; or "linear", one learned matrix for every input.
-        softmax: whether the scores pass a softmax.
-        plain: no positions, no W_V, no LayerNorm, and a residual around the head.
 
     Raises:
-        ValueError: if an argument is unknown, or the arguments do not go together.
+        ValueError: if `sees` is unknown, or d_model cannot be halved.
     """
 
     def __init__(
@@ -49,24 +62,18 @@ class HistogramModel(nn.Module):
         length: int = 10,
         d_model: int = 64,
         d_hidden: int = 128,
-        classes: int = 11,
         sees: str = "free",
-        mixer: str = "dot",
-        softmax: bool = True,
-        plain: bool = False,
     ) -> None:
         super().__init__()
-        _check_choices(sees, mixer, d_model, plain)
-        self.sees, self.softmax, self.plain = sees, softmax, plain
+        check_choice("sees", sees, SEES)
+        if sees != "free" and d_model % 2:
+            raise ValueError(f"tokens and positions share d_model, so it must be even: {d_model}")
+        self.sees = sees
         self.W_E = nn.Parameter(torch.randn(vocab_size, d_model))
-        self.W_P = None if plain else nn.Parameter(torch.randn(length, d_model))
-        self.mix = _uniform(length, length) if mixer == "linear" else None
-        self.W_Q = _uniform(d_model, d_model) if mixer == "dot" else None
-        self.W_K = _uniform(d_model, d_model) if mixer == "dot" else None
-        self.W_V = None if plain else _uniform(d_model, d_model)
-        self.norm = None if plain else nn.LayerNorm(d_model)
-        self.W_1, self.b_1 = _uniform(d_model, d_hidden), _uniform(d_hidden, fan_in=d_model)
-        self.W_2, self.b_2 = _uniform(d_hidden, classes), _uniform(classes, fan_in=d_hidden)
+        self.W_P = nn.Parameter(torch.randn(length, d_model))
+        self.W_Q, self.W_K, self.W_V = (uniform(d_model, d_model, width=d_model) for _ in "QKV")
+        self.norm = nn.LayerNorm(d_model)
+        self.make_network(d_model, d_hidden, length + 1)
         first = (torch.arange(d_model) < d_model // 2).float()
         free = torch.tensor(float(sees == "free"))  # then each half is the whole
         self.register_buffer("token_half", first.maximum(free), persistent=False)
@@ -79,59 +86,46 @@ class HistogramModel(nn.Module):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Token plus position: (B, T) to (B, T, d_model)."""
+        if ids.shape[-1] > len(self.W_P):
+            raise ValueError(f"at most {len(self.W_P)} positions, got {ids.shape[-1]}")
         x = F.embedding(ids, self.W_E) * self.get_buffer("token_half")
-        if self.W_P is None:
-            return x
         return x + self.W_P[: ids.shape[-1]] * self.get_buffer("position_half")
 
     def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """What the head reads: x (B, T, d_model) to output (B, T, d_model), weights (B, T, T)."""
-        values = x if self.W_V is None else x @ self.W_V
-        if self.W_Q is not None and self.W_K is not None:
-            seen = x if self.sees == "free" else x * self.qk_mask
-            q, k = seen @ self.W_Q, seen @ self.W_K
-            if self.softmax:
-                return attention(q, k, values)
-            weights = q @ k.mT / x.shape[-1] ** 0.5
-        else:
-            assert self.mix is not None
-            scores = self.mix[: x.shape[-2], : x.shape[-2]].expand(len(x), -1, -1)
-            weights = masked_softmax(scores) if self.softmax else scores
-        return weights @ values, weights
+        seen = x if self.sees == "free" else x * self.qk_mask
+        return attention(seen @ self.W_Q, seen @ self.W_K, x @ self.W_V)
 
-    def readout(self, x: Tensor, mixed: Tensor) -> Tensor:
+    def readout(self, mixed: Tensor) -> Tensor:
         """From what the head gave, (B, T, d_model), to logits (B, T, classes)."""
-        hidden: Tensor = x + mixed if self.norm is None else self.norm(mixed)
-        return (hidden @ self.W_1 + self.b_1).relu() @ self.W_2 + self.b_2
+        return self.network(self.norm(mixed))
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits of the counts: (B, T) to (B, T, classes)."""
-        length = self.W_P if self.mix is None else self.mix
-        if length is not None and ids.shape[-1] > len(length):
-            raise ValueError(f"at most {len(length)} positions, got {ids.shape[-1]}")
-        x = self.embed(ids)
-        return self.readout(x, self.attend(x)[0])
+        return self.readout(self.attend(self.embed(ids))[0])
 
     @torch.no_grad()
     def trace(
-        self, ids: Tensor, tokens: Sequence[str] | None = None, keep: str | Iterable[str] = ()
+        self,
+        ids: Tensor,
+        tokens: Sequence[str] | None = None,
+        word_ids: Sequence[int] | None = None,
+        keep: str | Iterable[str] = (),
     ) -> Trace:
         """The record of one row.
 
         Args:
             ids: (T,).
             tokens: their names; the numbers themselves if None.
+            word_ids: not used: a symbol is no piece of a word.
             keep: of "values" and "logits", as in `Transformer.trace`.
-
-        Raises:
-            ValueError: if the scores pass no softmax: what mixes the values is then no attention.
         """
-        if not self.softmax:
-            raise ValueError("this model mixes by raw scores, which are no weights: use `attend`")
         tokens, x = token_names(ids, tokens), self.embed(ids[None])
         mixed, weights = self.attend(x)
-        values, logits = x if self.W_V is None else x @ self.W_V, self.readout(x, mixed)[0]
-        return Trace(tokens, weights[None], **kept(keep, values=values[None], logits=logits))
+        values, logits = x @ self.W_V, self.readout(mixed)[0]
+        words = None if word_ids is None else tuple(word_ids)
+        parts = kept(keep, values=values[None], logits=logits)
+        return Trace(tokens, weights[None], None, words, **parts)
 
     @torch.no_grad()
     def unfreeze(self) -> "HistogramModel":
@@ -139,14 +133,9 @@ class HistogramModel(nn.Module):
 
         The unused halves become zeros. Every entry may be trained from there, so that one can ask
         whether the solution stays.
-
-        Raises:
-            ValueError: if the model has no positions, or no dot-product attention.
         """
-        if self.W_P is None or self.W_Q is None or self.W_K is None:
-            raise ValueError("unfreeze needs a model with positions and dot-product attention")
-        sizes = len(self.W_E), len(self.W_P), self.W_E.shape[1], len(self.b_1), len(self.b_2)
-        model, state = HistogramModel(*sizes, softmax=self.softmax), self.state_dict()
+        sizes = len(self.W_E), len(self.W_P), self.W_E.shape[1], len(self.b_1)
+        model, state = HistogramModel(*sizes), self.state_dict()
         for name in ("W_Q", "W_K"):
             state[name] = self.qk_mask[:, None] * state[name]
         state["W_E"] = state["W_E"] * self.get_buffer("token_half")
@@ -155,20 +144,48 @@ class HistogramModel(nn.Module):
         return model.train(self.training)
 
 
-def _check_choices(sees: str, mixer: str, d_model: int, plain: bool) -> None:
-    check_choice("sees", sees, SEES)
-    check_choice("mixer", mixer, ("dot", "linear"))
-    if sees != "free" and (d_model % 2 or plain or mixer == "linear"):
-        raise ValueError(
-            f"sees={sees!r} needs dot-product attention, positions, and an even d_model to share "
-            f"between the two; got d_model {d_model}, mixer {mixer!r}, plain {plain}"
-        )
+class SmallCounter(_Counter):
+    """Token vectors and one head without W_V, then a residual and a small feed-forward network.
 
+    Args:
+        d_model, d_hidden: as in `HistogramModel`, and so are vocab_size and length.
+        mixer: "dot", the scores q kᵀ / √d_model themselves weigh the tokens; "dot + softmax"; or
+            "linear + softmax", one learned matrix of scores for every input.
 
-def _uniform(*shape: int, fan_in: int | None = None) -> nn.Parameter:
-    """Uniform within ± 1/√fan_in, the framework's own start for a linear layer."""
-    bound = (shape[0] if fan_in is None else fan_in) ** -0.5
-    return nn.Parameter(torch.empty(*shape).uniform_(-bound, bound))
+    Raises:
+        ValueError: if the mixer is unknown.
+    """
+
+    def __init__(
+        self, d_model: int, d_hidden: int, mixer: str, vocab_size: int = 15, length: int = 10
+    ) -> None:
+        super().__init__()
+        check_choice("mixer", mixer, MIXERS)
+        self.mixer = mixer
+        self.W_E = nn.Parameter(torch.randn(vocab_size, d_model))
+        if mixer == "linear + softmax":
+            self.mix = uniform(length, length, width=length)
+        else:
+            self.W_Q, self.W_K = (uniform(d_model, d_model, width=d_model) for _ in "QK")
+        self.make_network(d_model, d_hidden, length + 1)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token vectors: (B, T) to (B, T, d_model)."""
+        return F.embedding(ids, self.W_E)
+
+    def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What the head reads: x (B, T, d_model) to output (B, T, d_model), weights (B, T, T)."""
+        if self.mixer == "linear + softmax":
+            scores = self.mix.expand(len(x), -1, -1)
+        else:
+            scores = (x @ self.W_Q) @ (x @ self.W_K).mT / x.shape[-1] ** 0.5
+        weights = scores if self.mixer == "dot" else scores.softmax(-1)
+        return weights @ x, weights
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Logits of the counts: (B, T) to (B, T, classes)."""
+        x = self.embed(ids)
+        return self.network(x + self.attend(x)[0])
 
 
 def symbol_ids(text: str, vocab_size: int = 15) -> Tensor:

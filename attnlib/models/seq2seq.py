@@ -6,7 +6,7 @@ encoder (Bahdanau, Cho and Bengio 2015). It reads and writes the ids of a `Vocab
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,8 @@ from attnlib.attention import additive_attention, attention
 from attnlib.models.config import check_choice
 from attnlib.models.evaluation import evaluating
 from attnlib.models.recurrent import run_padded
-from attnlib.tokenizers.words import BOS, EOS, PAD, Vocabulary, pad, padding_mask, trim
+from attnlib.tokenizers.words import PAD, Vocabulary, padding_mask, trim
 from attnlib.trace import Trace, kept
-
-LONGEST = 60  # tokens of a translation, unless told otherwise
 
 
 class EncoderOutput(NamedTuple):
@@ -34,21 +32,6 @@ class EncoderOutput(NamedTuple):
     states: Tensor
     mask: Tensor
     final: Tensor
-
-
-class EncoderDecoder(Protocol):
-    """What a model needs so that `greedy` and `beam` can write with it; see `Seq2Seq`."""
-
-    def encoder_output(self, source: Tensor) -> EncoderOutput:
-        """Read the source."""
-
-    def initial_state(self, encoded: EncoderOutput) -> Tensor:
-        """The state before the first token."""
-
-    def step(
-        self, state: Tensor, previous: Tensor, encoded: EncoderOutput, /
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The next state, the logits of the next token, and where the model looked."""
 
 
 class Seq2Seq(nn.Module):
@@ -152,7 +135,7 @@ class Seq2Seq(nn.Module):
     def trace(
         self,
         source: Tensor,
-        target: Tensor | None = None,
+        target: Tensor,
         vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
         keep: str | Iterable[str] = (),
     ) -> Trace:
@@ -160,8 +143,7 @@ class Seq2Seq(nn.Module):
 
         Args:
             source: ids (S,).
-            target: ids (T + 1,) from <s> on, given to the decoder whatever it would have said;
-                None lets it write (greedy).
+            target: ids (T + 1,) from <s> on, given to the decoder whatever it would have said.
             vocabularies: of source and target, to name the tokens.
             keep: of "values" (the h_j) and "logits", as in `Transformer.trace`.
 
@@ -176,8 +158,6 @@ class Seq2Seq(nn.Module):
             raise ValueError("a model with one fixed context has no attention to trace")
         with evaluating(self):
             encoded = self.encoder_output(source[None])
-            if target is None:
-                target = torch.cat([torch.tensor([BOS]), _greedy(self, encoded)[0][0]])
             logits, weights = self.teacher_forcing(encoded, target[None, :-1])
         assert weights is not None
         sources, tokens = (
@@ -198,99 +178,3 @@ def translation_loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     source, target = trim(batch[0]), trim(batch[1])
     logits = model(source, target[:, :-1])
     return F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
-
-
-# --- writing ---------------------------------------------------------------------------------
-
-
-def _log_p(logits: Tensor) -> Tensor:
-    """Log-probabilities (B, D); <pad> and <s>, which are 0 and 1, are never written."""
-    return logits.log_softmax(-1).index_fill(-1, torch.tensor([PAD, BOS]), -torch.inf)
-
-
-@torch.no_grad()
-def greedy(
-    model: EncoderDecoder, source: Tensor, max_length: int = LONGEST
-) -> tuple[Tensor, Tensor]:
-    """Always the most probable next token, until </s>.
-
-    Args:
-        model: the model.
-        source: ids (B, S).
-        max_length: stop there even without </s>.
-
-    Returns:
-        ids (B, T) without <s>, <pad> after </s>, and the log-probability of each row, (B,) nats.
-    """
-    return _greedy(model, model.encoder_output(source), max_length)
-
-
-def _greedy(
-    model: EncoderDecoder, encoded: EncoderOutput, max_length: int = LONGEST
-) -> tuple[Tensor, Tensor]:
-    if max_length < 1:
-        raise ValueError(f"max_length must be at least 1, got {max_length}")
-    rows = len(encoded.final)
-    state, token = model.initial_state(encoded), torch.full((rows,), BOS)
-    done, total = torch.zeros(rows, dtype=torch.bool), torch.zeros(rows)
-    written: list[Tensor] = []
-    while len(written) < max_length and not done.all():
-        state, logits, _ = model.step(state, token, encoded)
-        best, token = _log_p(logits).max(-1)
-        token = token.masked_fill(done, PAD)
-        total = total + best.masked_fill(done, 0.0)
-        written.append(token)
-        done = done | (token == EOS)
-    return torch.stack(written, 1), total
-
-
-@torch.no_grad()
-def beam(
-    model: EncoderDecoder, source: Tensor, beams: int = 4, max_length: int = LONGEST
-) -> tuple[Tensor, Tensor]:
-    """Keep the best few beginnings at each step instead of one.
-
-    A beam may lose the greedy path, so the greedy translation is always one of the candidates at
-    the end. Ranked by log p, short translations are favoured.
-
-    Args:
-        model: the model.
-        source: ids (B, S); rows are searched one after the other.
-        beams: beginnings that are kept.
-        max_length: stop there even without </s>.
-
-    Returns:
-        ids and log-probabilities of the best of each row, as `greedy`.
-    """
-    if beams < 1:
-        raise ValueError(f"a search needs at least one beam, got {beams}")
-    found = [_search(model, trim(row[None]), beams, max_length) for row in source]
-    return pad([ids for ids, _ in found]), torch.tensor([score for _, score in found])
-
-
-def _search(
-    model: EncoderDecoder, source: Tensor, beams: int, max_length: int
-) -> tuple[list[int], float]:
-    """The best translation of one source (1, S), and its log-probability."""
-    one = model.encoder_output(source)
-    ids, total = _greedy(model, one, max_length)
-    finished: list[tuple[list[int], float]] = [(ids[0].tolist(), float(total))]
-    state, live = model.initial_state(one), [([BOS], 0.0)]
-    for length in range(1, max_length + 1):
-        n = len(live)
-        encoded = EncoderOutput(*(x.expand(n, *x.shape[1:]) for x in one))
-        state, logits, _ = model.step(state, torch.tensor([row[-1] for row, _ in live]), encoded)
-        scores = _log_p(logits) + torch.tensor([score for _, score in live])[:, None]
-        best, place = scores.flatten().topk(min(beams, n * (scores.shape[1] - 2)))
-        parents, tokens = place // scores.shape[1], place % scores.shape[1]
-        grown = [
-            ([*live[p][0], t], score)
-            for p, t, score in zip(parents.tolist(), tokens.tolist(), best.tolist(), strict=True)
-        ]
-        finished += [(row[1:], s) for row, s in grown if row[-1] == EOS or length == max_length]
-        alive = (tokens != EOS).nonzero()[:, 0]
-        live, state = [grown[i] for i in alive.tolist()], state[parents[alive]]
-        # log p only falls: stop when even the best of the living could no longer win
-        if not live or max(score for _, score in finished) > live[0][1]:
-            break
-    return max(finished, key=lambda found: found[1])

@@ -1,7 +1,7 @@
 """The transformer as it was first published: an encoder that reads, a decoder that writes.
 
 Both are the course's one `Transformer`; the decoder also attends to what the encoder has read
-(Vaswani et al. 2017). `greedy`, `beam` and `translation_loss` of `seq2seq` serve it, too.
+(Vaswani et al. 2017). `translation_loss` of `seq2seq` serves it, too.
 """
 
 from dataclasses import replace
@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.models.config import TransformerConfig
+from attnlib.models.edits import Edits
 from attnlib.models.evaluation import evaluating
-from attnlib.models.seq2seq import EncoderOutput, greedy
+from attnlib.models.seq2seq import EncoderOutput
 from attnlib.models.transformer import Transformer
-from attnlib.tokenizers.words import BOS, Vocabulary, padding_mask
+from attnlib.tokenizers.words import Vocabulary, padding_mask
 from attnlib.trace import Trace
 
 
@@ -46,8 +47,8 @@ class Translator(nn.Module):
         self.encoder = Transformer(replace(config, causal=False, head=False))
         self.decoder = Transformer(replace(config, vocab_size=target_size, cross=True))
 
-    def encoder_output(self, source: Tensor) -> EncoderOutput:
-        """Read the source (B, S), padded at the end with 0.
+    def encoder_output(self, source: Tensor, edits: Edits | None = None) -> EncoderOutput:
+        """Read the source (B, S), padded at the end with 0; edits are of the encoder.
 
         Raises:
             ValueError: if a row is empty or has padding before its end.
@@ -55,7 +56,7 @@ class Translator(nn.Module):
         mask = padding_mask(source)
         if not mask.any(1).all():
             raise ValueError("every source row needs a token")
-        states = self.encoder(source, mask)
+        states = self.encoder(source, mask, edits=edits)
         return EncoderOutput(states, mask, states[:, 0])
 
     def initial_state(self, encoded: EncoderOutput) -> Tensor:
@@ -78,23 +79,29 @@ class Translator(nn.Module):
         written = torch.cat([written, previous[:, None]], 1)
         return written, self.decoder(written, memory=encoded[:2])[:, -1], None
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits (B, T, D) of what follows each token of a target (B, T) that starts with <s>."""
-        logits: Tensor = self.decoder(target, memory=self.encoder_output(source)[:2])
+    def forward(
+        self, source: Tensor, target: Tensor, edits: tuple[Edits, Edits] = ({}, {})
+    ) -> Tensor:
+        """Logits (B, T, D) of what follows each token of a target (B, T) that starts with <s>.
+
+        Edits are those of the encoder and those of the decoder.
+        """
+        memory = self.encoder_output(source, edits[0])[:2]
+        logits: Tensor = self.decoder(target, memory=memory, edits=edits[1])
         return logits
 
     @torch.no_grad()
     def trace(
         self,
         source: Tensor,
-        target: Tensor | None = None,
+        target: Tensor,
         vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
     ) -> TranslatorTrace:
         """Who looked where while one target was written; without dropout, whatever the mode.
 
         Args:
             source: ids (S,).
-            target: ids (T + 1,) from <s> on; None lets the model write (greedy).
+            target: ids (T + 1,) from <s> on.
             vocabularies: of source and target, to name the tokens.
 
         Returns:
@@ -102,8 +109,6 @@ class Translator(nn.Module):
             i + 1 was written, so rows are named from <s> on, up to the last token but one.
         """
         with evaluating(self):
-            if target is None:
-                target = torch.cat([torch.tensor([BOS]), greedy(self, source[None])[0][0]])
             encoded, x = self.encoder_output(source[None]), self.decoder.embed(target[None, :-1])
             states = list(self.decoder.run(x, need_weights=True, memory=encoded[:2]))
         sources, tokens = (

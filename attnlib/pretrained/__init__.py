@@ -1,11 +1,13 @@
 """Trained models, ready to use, with no network: checkpoints, and models with their tokenizer.
 
-`language_model` and `classifier` give the course's own, `minilm` and `gpt2` published ones.
+`language_model` and `classifier` give the course's own models, `minilm`, `smollm2` and `gpt2`
+published ones.
 """
 
 from attnlib.pretrained.annotations import ParsedSentence, parsed_sentences
 from attnlib.pretrained.checkpoints import card, history, load, names, tokenizer
-from attnlib.pretrained.published import gpt2, minilm
+from attnlib.pretrained.huggingface import from_huggingface
+from attnlib.pretrained.published import gpt2, minilm, smollm2
 from attnlib.pretrained.text import LanguageModel, TextModel, classifier, language_model
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "TextModel",
     "card",
     "classifier",
+    "from_huggingface",
     "gpt2",
     "history",
     "language_model",
@@ -21,5 +24,6 @@ __all__ = [
     "minilm",
     "names",
     "parsed_sentences",
+    "smollm2",
     "tokenizer",
 ]

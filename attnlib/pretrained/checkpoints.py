@@ -1,17 +1,15 @@
 """The checkpoints of the course: weights in half precision, and cards that say how they were made.
 
 `load(name)` gives a trained model, `tokenizer(name)` a trained BPE, `card(name)` its card,
-`history(name)` what was measured on the way; `save` and `save_history` write them.
+`history(name)` what was measured on the way; `recipes.cards` writes them.
 """
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
-from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from attnlib import models
@@ -22,7 +20,7 @@ FOLDER = Path(__file__).parent.parent / "checkpoints"
 
 _CLASSES: tuple[Callable[..., nn.Module], ...] = (models.ZeroLayer, models.NeuralNgram)
 _CLASSES += (models.Elman, models.Recurrent, models.Translator, models.HistogramModel)
-_CLASSES += (models.AttentionClassifier, models.TransformerClassifier)
+_CLASSES += (models.AttentionClassifier, models.TransformerClassifier, models.SmallCounter)
 KINDS = {kind.__name__: kind for kind in _CLASSES}
 KINDS["Transformer"] = lambda **config: models.Transformer(models.TransformerConfig(**config))
 
@@ -99,55 +97,4 @@ def checked_file(about: dict[str, Any]) -> Path:
     path = FOLDER / str(about["file"])
     remedy = f"Get the file again, or rebuild it with: {about.get('command', 'its recipe')}"
     check_sha256(path, about["sha256"], remedy)
-    return path
-
-
-def save(name: str, thing: nn.Module | BPE, about: dict[str, Any], folder: Path = FOLDER) -> Path:
-    """Write a checkpoint in half precision, and its card with the hash of the file.
-
-    Args:
-        name: of the checkpoint.
-        thing: a model of one of `KINDS`, or a BPE.
-        about: what the card should say besides kind, file and hash; "config" holds the
-            arguments that build the model.
-        folder: where to write.
-
-    Returns:
-        path of the card.
-
-    Raises:
-        ValueError: if `load` could not build such a model.
-    """
-    kind = type(thing).__name__
-    if kind not in {"BPE", *KINDS}:
-        raise ValueError(f"a checkpoint is a BPE or one of {sorted(KINDS)}, got {kind}")
-    folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(thing, BPE):
-        path = folder / f"{name}.bpe"
-        thing.save(path)
-    else:
-        path = folder / f"{name}.safetensors"
-        half = {key: value.half().contiguous() for key, value in thing.state_dict().items()}
-        path.write_bytes(to_bytes(half))  # `save_file` makes files that only their owner may read
-    return write_card({"name": name, "kind": kind, **file_facts(path)} | about, folder)
-
-
-def save_history(name: str, found: dict[str, Tensor], folder: Path = FOLDER) -> dict[str, str]:
-    """Write what a run measured on its way; returns what its card says of the file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.history.safetensors"
-    path.write_bytes(to_bytes({key: value.contiguous() for key, value in found.items()}))
-    return file_facts(path)
-
-
-def file_facts(path: Path) -> dict[str, str]:
-    """What a card says of a file: its name and its hash."""
-    return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-
-
-def write_card(about: dict[str, Any], folder: Path = FOLDER) -> Path:
-    """Write a card; its path, which is named after `about["name"]`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{about['name']}.json"
-    path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path

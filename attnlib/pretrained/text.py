@@ -4,8 +4,8 @@ Every text model of the course is a `TextModel`: an encoder, a classifier, a lan
 hides no part: `text_model.model` and `text_model.tokenizer` are there to be used on their own.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -13,6 +13,7 @@ import torch
 from attnlib import decoding
 from attnlib.models import AttentionClassifier, TransformerClassifier
 from attnlib.models.transformer import Transformer
+from attnlib.pretrained.chat import STOP, chat_ids
 from attnlib.pretrained.checkpoints import card, load, tokenizer
 from attnlib.tokenizers.bpe import BPE, END
 from attnlib.tokenizers.wordpiece import WordPiece
@@ -45,21 +46,28 @@ class TextModel(Generic[M, T]):
         """The ids of a text, as the tokenizer gives them."""
         return self.tokenizer.encode(text)
 
-    def trace(self, text: str, keep: str | Iterable[str] = ()) -> Trace:
+    def trace(self, text: str, keep: str | Iterable[str] = (), **changes: Any) -> Trace:
         """The forward pass of a text, with readable tokens and the words they belong to.
 
-        A text longer than the model reads (`max_len`) is cut at the end.
+        A text longer than the model reads (`max_len`) is cut at the end; the trace knows by how
+        many tokens (`left_out`).
 
         Args:
             text: at least one token long.
             keep: what to keep beside the attention, see `Trace`.
+            changes: what else the model's own `trace` takes, such as edits.
 
         Raises:
             ValueError: if the text is empty: without a token there is nothing to look at.
         """
-        ids = self.encode(text)[: getattr(self.model, "max_len", None)]
+        encoded = self.encode(text)
+        ids = encoded[: getattr(self.model, "max_len", None)]
+        left_out = len(encoded) - len(ids)
+        if isinstance(self.tokenizer, WordPiece):  # has cut already, and ends in [SEP] all the same
+            left_out = self.tokenizer.left_out(text)
         tokens, word_ids = self.tokenizer.tokens(ids), self.tokenizer.word_ids(ids)
-        return self.model.trace(torch.tensor(ids), tokens, word_ids, keep)
+        trace = self.model.trace(torch.tensor(ids), tokens, word_ids, keep, **changes)
+        return replace(trace, left_out=left_out) if left_out else trace
 
     def __repr__(self) -> str:
         """Name and size, in one line."""
@@ -108,6 +116,27 @@ class LanguageModel(TextModel[Transformer, BPE]):
         prompt = torch.tensor(self.encode(text) or [self.end])
         ids = decoding.generate(self.model, prompt, max_new_tokens, stop=self.end, **settings)
         return self.decode(i for i in ids.tolist() if i != self.end)
+
+    def chat(
+        self, messages: Sequence[Mapping[str, str]], max_new_tokens: int = 256, **settings: Any
+    ) -> str:
+        """Answer the last message of a conversation, if the model was taught to.
+
+        Args:
+            messages: as in `chat_ids`: [{"role": "user", "content": "…"}].
+            max_new_tokens: at most so many.
+            settings: as in `generate`.
+
+        Returns:
+            the answer alone.
+
+        Raises:
+            TypeError, ValueError: as in `chat_ids`.
+        """
+        prompt = torch.tensor(chat_ids(messages, self.tokenizer))
+        stop = self.tokenizer.special_tokens[STOP]
+        ids = decoding.generate(self.model, prompt, max_new_tokens, stop=stop, **settings)
+        return self.decode(i for i in ids[len(prompt) :].tolist() if i != stop)
 
     def __repr__(self) -> str:
         """Name and size, in one line."""

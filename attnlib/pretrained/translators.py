@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.data import spell
-from attnlib.models.gates import gate_shape, scaled
-from attnlib.models.seq2seq import greedy
+from attnlib.decoding import translate
+from attnlib.models.gates import gate_edits
 from attnlib.pretrained.checkpoints import card
 from attnlib.tokenizers.words import PAD, Vocabulary
 
@@ -68,7 +68,7 @@ def vocabularies(name: str = "translator") -> Words:
 def exact(model: Any, words: Words, chosen: list[int]) -> dict[int, float]:
     """Share of translations right to the last word, by the number of English words."""
     sources, targets = sentences(chosen)
-    written, _ = greedy(model.eval(), words.source.batch(sources), 25)
+    written, _ = translate(model, words.source.batch(sources), longest=25)
     hits = defaultdict(list)
     for row, source, target in zip(written, sources, targets, strict=True):
         hits[len(source) - 1].append(words.target.decode(row) == target)
@@ -83,9 +83,8 @@ def quality(model: Any, rows: Rows, gates: Tensor | None = None) -> tuple[float,
     word is the most probable; so one pass over the right translations tells.
     """
     source, target = rows
-    gates = torch.ones(gate_shape(model)) if gates is None else gates
-    pair = source, target[:, :-1]
-    logits = torch.func.functional_call(model.eval(), scaled(model, gates), pair)
+    edits = ({}, {}) if gates is None else gate_edits(model, gates)
+    logits = model.eval()(source, target[:, :-1], edits)
     wanted = target[:, 1:]
     real = wanted != PAD
     loss = nn.functional.cross_entropy(logits[real], wanted[real])

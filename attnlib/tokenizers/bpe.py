@@ -7,9 +7,14 @@ border of a pre-token. There is no unknown token, since every byte is a token.
 Ids: 0–255 are the bytes in GPT-2's order (the printable ones first), then come the merges in
 the order in which they were learned, and the special tokens last.
 
+SmolLM2's tokenizer (`scheme="smollm"`) differs in three things: every digit stands alone, the
+special tokens come first, and 21 bytes are no tokens, since they did not occur when it was
+trained. They are six control characters, and what UTF-8 never or hardly ever has; a text loses
+them, as it does in the `tokenizers` library.
+
 The merges are learned in `attnlib.tokenizers.merges`, which also knows the rule for ties.
 
-What it does not do: other patterns, other units than bytes, dropout of merges.
+What it does not do: other units than bytes, dropout of merges; it learns in GPT-2's scheme only.
 """
 
 import json
@@ -28,7 +33,8 @@ import regex
 
 from attnlib.data import package_file
 from attnlib.tokenizers.merges import (
-    BYTES,
+    SCHEMES,
+    ToId,
     apply_merges,
     count_pre_tokens,
     learn_merges,
@@ -46,17 +52,19 @@ GPT2_SHA256 = {
 
 @dataclass(frozen=True, repr=False)
 class BPE:
-    """A byte-level tokenizer: its merges and special tokens, and nothing else to keep in step.
+    """A byte-level tokenizer: merges, special tokens, scheme, and nothing else to keep in step.
 
-    All other state is derived from these two on first use. Two tokenizers are equal if both are.
+    All other state is derived from these on first use. Two tokenizers are equal if these are.
 
     Args:
         merges: pairs of ids (left, right); the pair at place r makes the token 256 + r.
         specials: names of the special tokens, which get the last ids, in this order.
+        scheme: "gpt2", or "smollm", where the ids begin with the special tokens and go on with 235
+            bytes, so that pair r makes another token (see above).
 
     Raises:
-        ValueError: if a merge uses a token that does not exist yet, or comes twice, or if a
-            special token is empty or comes twice.
+        ValueError: if a merge uses a token that does not exist yet, or comes twice, if a special
+            token is empty or comes twice, or if there is no such scheme.
 
     >>> bpe = BPE.train(["low login low"], vocab_size=259, progress=False)
     >>> bpe
@@ -67,17 +75,21 @@ class BPE:
 
     merges: tuple[tuple[int, int], ...]
     specials: tuple[str, ...] = (END,)
+    scheme: str = "gpt2"
 
     def __post_init__(self) -> None:
         """Freeze the arguments and check them."""
+        if self.scheme not in SCHEMES:
+            raise ValueError(f"scheme must be one of {sorted(SCHEMES)}, got {self.scheme!r}")
         merges = tuple((index(left), index(right)) for left, right in self.merges)
         object.__setattr__(self, "merges", merges)
         object.__setattr__(self, "specials", _checked_specials(self.specials))
-        for new, (left, right) in enumerate(merges, start=256):
-            if not (0 <= left < new and 0 <= right < new):
+        first = self._first_byte
+        for new, (left, right) in enumerate(merges, self._first_merge):
+            if not (first <= left < new and first <= right < new):
                 raise ValueError(
-                    f"merge {new - 256} makes token {new} of older tokens, so both of its ids "
-                    f"must be from 0 to {new - 1}, got {(left, right)}"
+                    f"merge {new - self._first_merge} makes token {new} of older tokens, so both "
+                    f"of its ids must be from {first} to {new - 1}, got {(left, right)}"
                 )
         if len(set(merges)) < len(merges):
             twice = next(pair for pair, n in Counter(merges).items() if n > 1)
@@ -140,6 +152,7 @@ class BPE:
         """Write the tokenizer as JSON, one merge per line."""
         merges = ",\n".join(json.dumps(pair, separators=(",", ":")) for pair in self.merges)
         head = f'{{"format": "attnlib-bpe-1",\n"special_tokens": {json.dumps(self.specials)},\n'
+        head += "" if self.scheme == "gpt2" else f'"scheme": {json.dumps(self.scheme)},\n'
         text = f'{head}"merges": [\n{merges}\n]}}\n'
         Path(path).write_text(text, encoding="utf-8", newline="\n")
 
@@ -155,14 +168,15 @@ class BPE:
             saved = json.loads(Path(path).read_text(encoding="utf-8"))
             if saved["format"] != "attnlib-bpe-1":
                 raise ValueError(f"unknown format {saved['format']!r}")
-            return cls(tuple(saved["merges"]), saved["special_tokens"])
+            scheme = saved.get("scheme", "gpt2")
+            return cls(tuple(saved["merges"]), saved["special_tokens"], scheme)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path} is not a tokenizer written by BPE.save, or is damaged: {error}"
             ) from error
 
     def encode(self, text: str | bytes, allowed_special: bool = False) -> list[int]:
-        """The ids of a text; `decode_bytes` gives its bytes back, whatever they are.
+        """The ids of a text; `decode_bytes` gives its bytes back, if each of them is a token.
 
         Args:
             text: any text, or any bytes, UTF-8 or not. A lone surrogate in a str, which no
@@ -218,8 +232,8 @@ class BPE:
     def word_ids(self, ids: Iterable[int]) -> tuple[int, ...]:
         """The index of the word that each token belongs to, counted from 0.
 
-        A word is a pre-token of `PATTERN`: a run of letters, of digits or of other signs with
-        the space before it. So a word begins at a space, at punctuation, and at a contraction
+        A word is a pre-token: a run of letters, of digits or of other signs with the space before
+        it. So a word begins at a space, at punctuation, and at a contraction
         ("don't" is two words, "don" and "'t"); a special token is a word of its own. A token
         begins a word if a pre-token of the decoded text begins with it. Errors as in `decode`.
 
@@ -230,8 +244,8 @@ class BPE:
         plain, names = self._checked(ids), set(self.special_tokens.values())
         pieces = [b"\n" if i in names else self.vocab[i] for i in plain]
         text = b"".join(pieces).decode("utf-8", "surrogateescape")
-        widths = (len(piece.encode("utf-8", "surrogateescape")) for piece in pre_tokenize(text))
-        starts = {0, *accumulate(widths)}
+        cut = pre_tokenize(text, self.scheme)
+        starts = {0, *accumulate(len(piece.encode("utf-8", "surrogateescape")) for piece in cut)}
         offsets = accumulate(map(len, pieces), initial=0)
         begins = (
             at in starts or i in names or before in names
@@ -242,37 +256,55 @@ class BPE:
     @cached_property
     def vocab(self) -> Mapping[int, bytes]:
         """The bytes of every id; those of a special token are its name."""
-        tokens = [bytes([byte]) for byte in BYTES]
-        for left, right in self.merges:
-            tokens.append(tokens[left] + tokens[right])
-        tokens += (name.encode() for name in self.specials)
-        return MappingProxyType(dict(enumerate(tokens)))
+        alphabet = enumerate(SCHEMES[self.scheme].bytes, self._first_byte)
+        tokens = {i: bytes([byte]) for i, byte in alphabet}
+        for new, (left, right) in enumerate(self.merges, self._first_merge):
+            tokens[new] = tokens[left] + tokens[right]
+        tokens |= {i: name.encode() for name, i in self.special_tokens.items()}
+        return MappingProxyType(dict(sorted(tokens.items())))
 
     @cached_property
     def special_tokens(self) -> Mapping[str, int]:
         """The id of every special token."""
-        first = 256 + len(self.merges)
+        first = 0 if self._first_byte else self._first_merge + len(self.merges)
         return MappingProxyType({name: first + i for i, name in enumerate(self.specials)})
 
     @property
     def vocab_size(self) -> int:
-        """Number of ids: 256 bytes + merges + special tokens."""
-        return 256 + len(self.merges) + len(self.specials)
+        """Number of ids: bytes + merges + special tokens."""
+        return len(SCHEMES[self.scheme].bytes) + len(self.merges) + len(self.specials)
 
     def __repr__(self) -> str:
         """Size, in one line."""
-        parts = f"256 bytes, {len(self.merges)} merges, {len(self.specials)} special"
+        units, merges, specials = SCHEMES[self.scheme].bytes, self.merges, self.specials
+        parts = f"{len(units)} bytes, {len(merges)} merges, {len(specials)} special"
         return f"BPE({self.vocab_size} tokens: {parts})"
 
     def __reduce__(self) -> tuple[type["BPE"], tuple[object, ...]]:
-        """Copy and pickle the two fields only."""
-        return BPE, (self.merges, self.specials)
+        """Copy and pickle the three fields only."""
+        return BPE, (self.merges, self.specials, self.scheme)
+
+    @property
+    def _first_byte(self) -> int:
+        """The id of the first byte: what stands before it are special tokens."""
+        return len(self.specials) if SCHEMES[self.scheme].specials_first else 0
+
+    @cached_property
+    def _first_merge(self) -> int:
+        """The id of the first merge."""
+        return self._first_byte + len(SCHEMES[self.scheme].bytes)
+
+    @cached_property
+    def _to_id(self) -> ToId:
+        """The ids of all bytes, as `as_ids` takes them."""
+        known = {b: chr(i) for i, b in enumerate(SCHEMES[self.scheme].bytes, self._first_byte)}
+        return {byte: known.get(byte) for byte in range(256)}
 
     @cached_property
     def _joins(self) -> dict[str, str]:
         """Pair -> the token it makes, both as characters."""
         pairs = (chr(left) + chr(right) for left, right in self.merges)
-        return {pair: chr(256 + rank) for rank, pair in enumerate(pairs)}
+        return {pair: chr(new) for new, pair in enumerate(pairs, self._first_merge)}
 
     @cached_property
     def _remember(self) -> Callable[[str], tuple[int, ...]]:
@@ -280,10 +312,10 @@ class BPE:
         return lru_cache(maxsize=2**17)(self._encode_word)
 
     def _encode_plain(self, text: str) -> list[int]:
-        return list(chain.from_iterable(map(self._remember, pre_tokenize(text))))
+        return list(chain.from_iterable(map(self._remember, pre_tokenize(text, self.scheme))))
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
-        return apply_merges(word, self.merges, self._joins)
+        return apply_merges(word, self.merges, self._joins, self._to_id, self._first_merge)
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         """The ids as plain ints, all of them in the vocabulary."""

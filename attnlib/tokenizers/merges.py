@@ -12,6 +12,7 @@ library, so both learn the same merges in the same order, whatever the order of 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from operator import add
 
@@ -22,24 +23,68 @@ import regex
 PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
 BYTES = (*_PRINTABLE, *(byte for byte in range(256) if byte not in _PRINTABLE))  # id -> byte
-_TO_ID = "".join(chr(BYTES.index(byte)) for byte in range(256))  # byte -> chr(id)
-_PRE_TOKEN = regex.compile(PATTERN)
+ToId = Mapping[int, str | None]  # byte -> chr(id), or None for a byte that is no token
+_TO_ID: ToId = {byte: chr(i) for i, byte in enumerate(BYTES)}
 # The same for ASCII text, where the standard library's `re`, which has no \p, is faster.
 _ASCII = r"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+"
-_ASCII_PRE_TOKEN = re.compile(_ASCII, re.ASCII)
+# SmolLM2 takes every digit for itself first, and cuts what is between them as GPT-2 does.
+_DIGITS = r"\p{N}|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
+_DIGITS_ASCII = r"[0-9]|'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[^\sA-Za-z0-9]+|\s+(?![^\s0-9])|\s+"
+_UNSEEN = (
+    4,
+    6,
+    19,
+    20,
+    22,
+    29,
+    192,
+    193,
+    241,
+    242,
+    *range(245, 256),
+)  # bytes without a token there
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Where a family of tokenizers cuts a text, and the ids of its bytes and special tokens.
+
+    Attributes:
+        pattern, ascii: the pre-tokens of any text, and of one in ASCII.
+        bytes: those that are tokens, in the order of their ids.
+        specials_first: whether the special tokens have the first ids, or the last.
+    """
+
+    pattern: "regex.Pattern[str]"
+    ascii: re.Pattern[str]
+    bytes: tuple[int, ...]
+    specials_first: bool
+
+
+SCHEMES = {
+    "gpt2": Scheme(regex.compile(PATTERN), re.compile(_ASCII, re.ASCII), BYTES, False),
+    "smollm": Scheme(
+        regex.compile(_DIGITS),
+        re.compile(_DIGITS_ASCII, re.ASCII),
+        tuple(byte for byte in BYTES if byte not in _UNSEEN),
+        True,
+    ),
+}
 
 
 # -- one pre-token ----------------------------------------------------------------------------
 
 
-def pre_tokenize(text: str) -> list[str]:
-    """The pre-tokens of a text, which joined give it back.
+def pre_tokenize(text: str, scheme: str = "gpt2") -> list[str]:
+    """The pre-tokens of a text, which joined give it back, as one of the SCHEMES has them.
 
-    >>> pre_tokenize("don't cut  2day!")
-    ['don', "'t", ' cut', ' ', ' 2', 'day', '!']
+    >>> pre_tokenize("don't cut  25day!")
+    ['don', "'t", ' cut', ' ', ' 25', 'day', '!']
+    >>> pre_tokenize("don't cut  25day!", "smollm")
+    ['don', "'t", ' cut', '  ', '2', '5', 'day', '!']
     """
-    pattern = _ASCII_PRE_TOKEN if text.isascii() else _PRE_TOKEN
-    pieces: list[str] = pattern.findall(text)
+    one = SCHEMES[scheme]
+    pieces: list[str] = (one.ascii if text.isascii() else one.pattern).findall(text)
     return pieces
 
 
@@ -56,9 +101,9 @@ def readable(text: str | bytes) -> str:
     return text
 
 
-def as_ids(word: str) -> str:
-    """A pre-token as a string of `chr(id)`, one for each byte."""
-    return word.encode("utf-8", "surrogateescape").decode("latin-1").translate(_TO_ID)
+def as_ids(word: str, to_id: ToId = _TO_ID) -> str:
+    """A pre-token as a string of `chr(id)`, one for each byte that is a token."""
+    return word.encode("utf-8", "surrogateescape").decode("latin-1").translate(to_id)
 
 
 def neighbours(form: str) -> Iterable[str]:
@@ -91,7 +136,11 @@ def merge(form: str, pair: str, new: str) -> tuple[str, list[tuple[str, int]]]:
 
 
 def apply_merges(
-    word: str, merges: Sequence[tuple[int, int]], joins: Mapping[str, str]
+    word: str,
+    merges: Sequence[tuple[int, int]],
+    joins: Mapping[str, str],
+    to_id: ToId = _TO_ID,
+    first: int = 256,
 ) -> tuple[int, ...]:
     """The ids of one pre-token: the merges that apply to it, oldest first.
 
@@ -102,14 +151,16 @@ def apply_merges(
         word: the pre-token.
         merges: pairs of ids in the order of learning.
         joins: the same merges as characters: pair -> the token it makes.
+        to_id: the ids of the bytes, which a `Scheme` other than GPT-2's has differently.
+        first: the id of the first merge, likewise.
     """
-    form, last = as_ids(word), ""
+    form, last = as_ids(word, to_id), ""
     queue = list({joins[pair] for pair in neighbours(form) if pair in joins})
     heapify(queue)
     while queue:
         new = heappop(queue)
         if new != last:
-            left, right = merges[ord(new) - 256]
+            left, right = merges[ord(new) - first]
             form, changes = merge(form, chr(left) + chr(right), new)
             for pair, change in changes:
                 if change > 0 and pair in joins:

@@ -24,6 +24,11 @@ class WordPiece:
         ids: list[int] = self.tokenizer.encode(text).ids
         return ids
 
+    def left_out(self, text: str) -> int:
+        """How many tokens of a text `encode` cuts off."""
+        rest = self.tokenizer.encode(text).overflowing
+        return sum(piece.special_tokens_mask.count(0) for piece in rest)
+
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The piece of each id; one that goes on a word begins with "##"."""
         return [str(self.tokenizer.id_to_token(i)) for i in ids]

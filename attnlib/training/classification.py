@@ -1,9 +1,7 @@
-"""Training the classifiers of the reviews, honestly and otherwise.
+"""Training the classifiers of the reviews.
 
 `read` and `examples` prepare a source, `fit_classifier` trains, `accuracy` and `classify_all` look.
-The other losses are those of the debate: `decoy_loss` for a model that predicts as another does but
-looks elsewhere (Wiegreffe and Pinter 2019), `hiding_loss` for one that does not seem to look at
-words it uses (Pruthi et al. 2020).
+The losses of those that hide where they look stand in `recipes.classification`.
 """
 
 import hashlib
@@ -120,36 +118,6 @@ def classification_loss(model: Any, batch: Batch) -> Tensor:
     keep = slice(trim(ids).shape[1])
     given = [weight[:, keep] for weight in weights]
     return F.binary_cross_entropy_with_logits(model(ids[:, keep], None, *given), labels)
-
-
-def decoy_loss(strength: float, model: AttentionClassifier, batch: Batch) -> Tensor:
-    """Predict like a base model, look elsewhere: mean of |ŷ_a − ŷ_b| − λ KL(α_a ‖ α_b).
-
-    The trained adversary of Wiegreffe and Pinter (2019, section 4), λ = `strength`. The batch is
-    (ids, labels, ŷ_b (B,), α_b (B, T)) with what `classify_all` gives for the base model.
-    """
-    ids, _, y, alpha = batch
-    keep = slice(trim(ids).shape[1])
-    found, base = model.classify(ids[:, keep]), alpha[:, keep]
-    tiny = torch.finfo(base.dtype).tiny
-    log_ratio = found.attention.clamp_min(tiny).log() - base.clamp_min(1e-12).log()
-    divergence = (found.attention * log_ratio).sum(-1)
-    difference: Tensor = (found.probability - y).abs() - strength * divergence
-    return difference.mean()
-
-
-def hiding_loss(strength: float, model: AttentionClassifier, batch: Batch) -> Tensor:
-    """Classify, but let no attention be seen on some words: CE − λ mean log(1 − Σ_{t ∈ I} α_t).
-
-    Pruthi et al. (2020, eq. 1), λ = `strength`. The batch is (ids, labels, I) with I (B, T) True
-    on the impermissible words.
-    """
-    ids, labels, hidden = batch
-    keep = slice(trim(ids).shape[1])
-    found = model.classify(ids[:, keep])
-    seen: Tensor = 1 - (found.attention * hidden[:, keep]).sum(-1)
-    error = F.binary_cross_entropy_with_logits(found.logits, labels)
-    return error - strength * seen.clamp_min(1e-6).log().mean()
 
 
 # --- training and reading ---------------------------------------------------------------------

@@ -1,14 +1,14 @@
 """Training: one loop for every model.
 
-`fit` runs the loop, and goes on where an interrupted run stopped; `shuffled` makes batches of the
-rows of a data set. What a language model is trained on and with stands in `training.language`.
+`fit` runs the loop; `shuffled` makes batches of the rows of a data set. What a language model is
+trained on and with stands in `training.language`; a run that goes on where it was interrupted, in
+`recipes.resumed`.
 """
 
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,85 +34,19 @@ class History:
         return len(self.losses)
 
 
-def fit(
-    model: nn.Module,
-    batch: Callable[[int], Batch],
-    loss: Callable[[Any, Batch], Tensor],
-    *,
-    steps: int,
-    seconds: float = math.inf,
-    lr: float = 1e-3,
-    warmup: int = 0,
-    schedule: str = "cosine",
-    clip: float = 1.0,
-    weight_decay: float = 0.0,
-    seed: int = 0,
-    progress: bool = True,
-    on_step: Callable[[int, nn.Module], None] | None = None,
-    resume: Path | None = None,
-) -> History:
-    """Train a model in place with AdamW.
-
-    Args:
-        model: anything whose parameters `loss` depends on.
-        batch: the data of a step, a function of its number, so that a run can be repeated
-            and resumed.
-        loss: mean loss of a batch, a scalar.
-        steps: stop after so many steps,
-        seconds: or after so much time, whichever comes first.
-        lr: peak learning rate.
-        warmup: steps of linear rise before the peak.
-        schedule: "cosine" falls to a tenth of the peak at `steps`; "constant" stays.
-        clip: largest norm of the whole gradient.
-        weight_decay: of AdamW.
-        seed: of what happens inside (dropout); the caller's generator is left alone.
-        progress: show a bar with the loss and the tokens per second.
-        on_step: called as on_step(step, model) before each step and once after the last.
-        resume: file that keeps the state of the run, about once a minute; if it is there,
-            the run goes on from it.
-
-    Returns:
-        the History. After an interrupt (Ctrl-C, the stop button) it says so, and the model is
-        as the last finished step left it.
-
-    Raises:
-        ValueError: if the schedule is unknown, there is no step to make, or the run to go on
-            with had other settings.
-        FloatingPointError: if the loss is no longer finite.
-    """
-    if schedule not in ("cosine", "constant"):
-        raise ValueError(f"schedule is 'cosine' or 'constant', got {schedule!r}")
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
-    settings = {"steps": steps, "lr": lr, "warmup": warmup, "schedule": schedule}
-    settings |= {"clip": clip, "weight_decay": weight_decay, "seed": seed}
-    run = _Run(model, loss, settings, resume)
-    run.go(batch, seconds, on_step, progress)
-    if on_step is not None and not run.history.interrupted:
-        on_step(run.history.steps, model)
-    run.save()
-    model.eval()
-    return run.history
-
-
 @dataclass
-class _Run:
+class Run:
     """One call of `fit`: a model and its optimizer, the settings, and what has happened so far."""
 
     model: nn.Module
     loss: Callable[[Any, Batch], Tensor]
     settings: dict[str, Any]
-    path: Path | None
 
     def __post_init__(self) -> None:
-        """Begin, or go on from the file."""
         rates = {name: self.settings[name] for name in ("lr", "weight_decay")}
         self.optimizer = torch.optim.AdamW(self.model.parameters(), fused=True, **rates)
         self.history = History(settings=self.settings)
-        if self.path is not None and self.path.exists():
-            self.history = self.load(self.path)
-        self.saved = time.monotonic()
-        self.start = self.saved - self.history.seconds  # as if it had never been stopped
+        self.start = time.monotonic()
 
     def go(
         self,
@@ -137,8 +71,6 @@ class _Run:
                     self.show(bar)
                     if history.seconds > end:
                         break
-                    if time.monotonic() - self.saved > 60:
-                        self.save()
             except KeyboardInterrupt:
                 history.interrupted = True
                 bar.write(
@@ -171,29 +103,64 @@ class _Run:
             told = f"loss {history.losses[-1]:.3f}, {pace:,.0f} tokens/s"
             bar.set_postfix_str(told, refresh=False)
 
-    def save(self) -> None:
-        """Write the state of the run, if it has a file."""
-        if self.path is None:
-            return
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")  # a run stopped while it writes keeps its last state
-        torch.save(state | {"history": vars(self.history) | {"interrupted": False}}, part)
-        part.replace(self.path)
-        self.saved = time.monotonic()
 
-    def load(self, path: Path) -> History:
-        """Take over the model and the optimizer of a run, if it had the same settings."""
-        state = torch.load(path, weights_only=True)
-        before = state["history"]["settings"]
-        if before != self.settings:
-            raise ValueError(
-                f"{path.name} is the state of a run with {before}, not {self.settings}: go on with "
-                "the same settings, or delete the file to start anew"
-            )
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        return History(**state["history"])
+def fit(
+    model: nn.Module,
+    batch: Callable[[int], Batch],
+    loss: Callable[[Any, Batch], Tensor],
+    *,
+    steps: int,
+    seconds: float = math.inf,
+    lr: float = 1e-3,
+    warmup: int = 0,
+    schedule: str = "cosine",
+    clip: float = 1.0,
+    weight_decay: float = 0.0,
+    seed: int = 0,
+    progress: bool = True,
+    on_step: Callable[[int, nn.Module], None] | None = None,
+    kind: Callable[..., Run] = Run,
+) -> History:
+    """Train a model in place with AdamW.
+
+    Args:
+        model: anything whose parameters `loss` depends on.
+        batch: the data of a step, a function of its number, so that a run can be repeated
+            and gone on with.
+        loss: mean loss of a batch, a scalar.
+        steps: stop after so many steps,
+        seconds: or after so much time, whichever comes first.
+        lr: peak learning rate.
+        warmup: steps of linear rise before the peak.
+        schedule: "cosine" falls to a tenth of the peak at `steps`; "constant" stays.
+        clip: largest norm of the whole gradient.
+        weight_decay: of AdamW.
+        seed: of what happens inside (dropout); the caller's generator is left alone.
+        progress: show a bar with the loss and the tokens per second.
+        on_step: called as on_step(step, model) before each step and once after the last.
+        kind: of the run; such as `recipes.resumed.Resumed`, which keeps its state in a file.
+
+    Returns:
+        the History. After an interrupt (Ctrl-C, the stop button) it says so, and the model is
+        as the last finished step left it.
+
+    Raises:
+        ValueError: if the schedule is unknown, there is no step to make, or the run to go on
+            with had other settings.
+        FloatingPointError: if the loss is no longer finite.
+    """
+    if schedule not in ("cosine", "constant"):
+        raise ValueError(f"schedule is 'cosine' or 'constant', got {schedule!r}")
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    settings = {"steps": steps, "lr": lr, "warmup": warmup, "schedule": schedule}
+    settings |= {"clip": clip, "weight_decay": weight_decay, "seed": seed}
+    run = kind(model, loss, settings)
+    run.go(batch, seconds, on_step, progress)
+    if on_step is not None and not run.history.interrupted:
+        on_step(run.history.steps, model)
+    model.eval()
+    return run.history
 
 
 def _rate(step: int, settings: dict[str, Any]) -> float:

@@ -1,9 +1,9 @@
 """Views of attention that work live, on a page without a kernel, and without a browser.
 
-`AttentionView` shows maps under sliders, also maps with a sign; `explore` shows a `Trace`, or lists
-of traces with named axes; `TextView` lets the reader type the text; `Frames` puts a slider over
-anything prepared beforehand. The drawing is one plain script, `widgets.js`, with no dependency and
-no build step.
+`AttentionView` shows maps under sliders, also maps with a sign; `explore` shows a `Trace`, lists
+of traces with named axes, or what another library returned; `TextView` lets the reader type the
+text; `Frames` puts a slider over anything prepared beforehand. The drawing is one plain script,
+`widgets.js`, with no dependency and no build step.
 """
 
 from .attention_view import AttentionView, explore

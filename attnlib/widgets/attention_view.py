@@ -12,13 +12,19 @@ from attnlib.trace import Trace
 
 from . import pictures
 from .checks import check_axes, check_index, check_start, flatten
-from .maps import Floats, prepare
+from .maps import Floats, ordinary, prepare
 from .page import Shown
 from .payload import exact_map, pack
 
 
 class AttentionView(Shown):
-    """Look at attention maps: sliders for every axis, three views, exact weights on hover.
+    """Look at attention maps: sliders for every axis, three views, weights on hover.
+
+    More than twelve maps of the last two axes stand beside the one shown, as small pictures; a
+    click or the arrow keys choose one. A map is no higher than 60 % of the window, so that its
+    sliders stay in sight. Weights are read out with three decimals. Where all of them are too many
+    to send (more than 200,000), a page without a kernel knows only the step of a cell's colour,
+    1/255 of the map's largest weight, and puts "≈" before it.
 
     The sliders live in the browser, so they also work on a page without a kernel. Python sees and
     sets the same state: `view.index = (2, 5)`, `view.mode = "map" | "links" | "heads"`,
@@ -48,7 +54,8 @@ class AttentionView(Shown):
             weight (of either sign) are always added.
 
     Raises:
-        ValueError: if something is missing, out of range, or does not fit the rest.
+        ValueError: if something is missing, out of range, too large for a browser, or does not fit
+            the rest.
 
     >>> AttentionView([[1.0, 0.0], [0.25, 0.75]], ["so", "far"], axes=())
     AttentionView(query=2, key=2)
@@ -131,7 +138,9 @@ class AttentionView(Shown):
             return f"{begin}all maps side by side, {' × '.join(f'{a} ({n})' for n, a in sizes)}."
         values, queries, keys = maps.shown(self.index, self.unit)
         size = f"{len(queries)} destinations (queries) by {len(keys)} sources (keys). "
-        return begin + size + strongest(values, queries, keys, maps.signed)
+        kept, out = ordinary(values, queries, keys)
+        told = strongest(kept, queries, keys, maps.signed)
+        return begin + size + (f"{told[:-1]} ({out} apart)." if out else told)
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
         """Write the present view as a PNG picture; no browser is needed."""
@@ -164,20 +173,33 @@ class AttentionView(Shown):
         return f"AttentionView({', '.join(f'{name}={size}' for name, size in axes)})"
 
 
-def explore(traces: Any, axes: str | Sequence[str] = (), **options: Any) -> AttentionView:
+def explore(
+    traces: Any,
+    tokens: Sequence[str] | None = None,
+    *,
+    axes: str | Sequence[str] = (),
+    **options: Any,
+) -> AttentionView:
     """A view of everything that one forward pass, or many, attended to.
+
+    `explore(outputs, tokens)` shows what another library returned for one text: its output, its
+    tuple of attentions, or an array of them (see `Trace.of`).
 
     The axes of the view are those of the nested lists, in their order, then "layer" and "head"; of
     these two, one of size 1 is left out, unless there is no other axis. The traces may be of
     different lengths, but must have the same layers and heads.
 
     Args:
-        traces: what a model's `trace` gave, or lists of them, nested once for every name in `axes`.
+        traces: what a model's `trace` gave, or lists of them, nested once for every name in `axes`;
+            with `tokens`, the attentions of any model for one text.
+        tokens: of those attentions, one string for each; a trace knows its own.
         axes: names of the levels of lists: "training step", "sentence", …; () for one trace.
-        options: any other argument of `AttentionView`.
+        options: any other argument of `AttentionView`; with `tokens`, `sources` and `word_ids` are
+            those of `Trace.of`.
 
     Raises:
-        ValueError: if the nesting is ragged or has no names, or the traces do not fit together.
+        ValueError: if the nesting is ragged or has no names, the traces do not fit together, or
+            attentions of another library are none, or come without their tokens.
 
     >>> import torch
     >>> trace = Trace(("so", "far"), torch.full((2, 4, 2, 2), 0.5))
@@ -186,14 +208,20 @@ def explore(traces: Any, axes: str | Sequence[str] = (), **options: Any) -> Atte
     >>> short = Trace(("so",), torch.ones(2, 4, 1, 1))
     >>> explore([trace, short, trace], axes=("sentence",))
     AttentionView(sentence=3, layer=2, head=4, query=2, key=2)
+    >>> explore((torch.full((1, 4, 2, 2), 0.5),) * 2, ["so", "far"])
+    AttentionView(layer=2, head=4, query=2, key=2)
     """
+    if tokens is not None:
+        known = {name: options.pop(name, None) for name in ("sources", "word_ids")}
+        traces = Trace.of(traces, tokens, **known)
     names = check_axes(axes)
     flat, _ = flatten(traces, names, "traces")
     for trace in flat:
         if not isinstance(trace, Trace):
             raise ValueError(
                 f"explore takes traces, in one level of lists for every name in axes={names}; "
-                f"got {type(trace).__name__} where a trace should be"
+                f"got {type(trace).__name__} where a trace should be. What another library "
+                "returned needs its tokens, as in explore(outputs, tokens)"
             )
     kept = [side for side in (0, 1) if any(trace.attention.shape[side] > 1 for trace in flat)]
     kept = kept or [1] * (not names)
@@ -203,8 +231,18 @@ def explore(traces: Any, axes: str | Sequence[str] = (), **options: Any) -> Atte
         given["sources"] = _each(traces, lambda trace: trace.sources or trace.tokens)
     elif all(trace.word_ids is not None for trace in flat):
         given["word_ids"] = _each(traces, lambda trace: trace.word_ids)
+    given["title"] = " · ".join(filter(None, (options.pop("title", ""), _cut(flat))))
     maps = _each(traces, lambda trace: trace.attention.squeeze(ones))
     return AttentionView(maps, _each(traces, lambda trace: trace.tokens), **(given | options))
+
+
+def _cut(traces: Sequence[Trace]) -> str:
+    """What a title says of texts that were longer than their model reads, or ""."""
+    cut = [trace for trace in traces if trace.left_out]
+    if len(traces) == len(cut) == 1:
+        read = len(cut[0].tokens)
+        return f"the first {read} of {read + cut[0].left_out:,} tokens"
+    return f"{len(cut)} of {len(traces)} texts are cut" if cut else ""
 
 
 def _each(traces: Any, read: Callable[[Trace], Any]) -> Any:

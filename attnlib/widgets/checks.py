@@ -1,5 +1,6 @@
 """What a view is given, checked one piece at a time; every error says what came instead."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -74,6 +75,9 @@ def check_weights(name: str, weights: Any, axes: Sequence[str], signed: bool) ->
         )
     if maps.numel() == 0:
         raise ValueError(f"{name} are empty: shape {tuple(maps.shape)} for axes {expected}")
+    least, most = (one.item() for one in maps.aminmax())  # NaN if there is one
+    if (0 <= least and most <= 1 + TOLERANCE) or (signed and math.isfinite(least + most)):
+        return maps
     refuse(name, maps, ~maps.isfinite(), "not finite", "look for a softmax over nothing but −∞")
     if not signed:
         refuse(name, maps, maps < 0, "negative", f"{SOFTMAX}; a map with a sign needs signed=True")
@@ -118,6 +122,16 @@ def check_fit(name: str, maps: Tensor, like: Tensor, queries: int, keys: int) ->
         raise ValueError(
             f"{name} has {maps.shape[-2]} queries and {maps.shape[-1]} keys, but there are "
             f"{queries} and {keys} tokens; if the keys are not the tokens, pass `sources=`"
+        )
+
+
+def check_size(leaves: Sequence[Tensor], most: int) -> None:
+    """Stop if there is more than a browser can hold."""
+    count = sum(leaf.numel() for leaf in leaves)
+    if count > most:
+        raise ValueError(
+            f"a view shows at most {most:,} weights, and these maps have {count:,}: take a shorter "
+            "text, or fewer layers, such as Trace(trace.tokens, trace.attention[20:])"
         )
 
 

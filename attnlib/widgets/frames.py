@@ -1,5 +1,6 @@
 """A slider over frames prepared beforehand: texts or figures, with or without a kernel."""
 
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,7 +52,9 @@ class Frames(Shown):
         blob, entries = pack_frames(self._flat)
         axes = [{"name": n, "labels": list(one)} for n, one in zip(names, shown, strict=True)]
         super().__init__(
-            _spec={"kind": "frames", "axes": axes, "frames": entries}, _blob=blob, index=begin
+            _spec={"kind": "frames", "axes": axes, "frames": entries, "packed": True},
+            _blob=zlib.compress(blob),
+            index=begin,
         )
 
     @traitlets.validate("index")

@@ -5,6 +5,7 @@ that nobody else has to; split words are joined by `attnlib.trace`.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ from . import checks
 
 Floats = NDArray[np.float32]
 Names = tuple[str, ...]
+LARGEST = 100_000_000  # weights in one view: more is more than a browser should hold
+SPECIAL = r"^(\[[A-Z]+\]|<\|?/?[a-z_]+\|?>)$"  # [CLS], <s>, <|endoftext|>; JavaScript's too
 
 
 @dataclass(frozen=True)
@@ -123,12 +126,36 @@ def prepare(
     items, sizes = checks.flatten(weights, outer, "weights")
     texts = _texts(tokens, sources, word_ids, outer, sizes)
     leaves = _leaves(items, texts, names[len(outer) :], sizes, signed)
+    checks.check_size(leaves, LARGEST)
     different = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     numbers = np.array([different[text] for text in texts]).reshape(sizes)
     units = _units(leaves, texts, list(different), sizes)
     shape = tuple(units[0].weights.shape[:-2])
     named = checks.check_labels(labels or {}, names, shape)
     return Maps(names, shape, named, numbers, units, signed)
+
+
+def ordinary(values: Floats, queries: Names, keys: Names) -> tuple[Floats, str]:
+    """A map without what draws most weight anywhere, and the name of what was taken out, or "".
+
+    Special tokens, and the first token of a causal map, become 0, unless that leaves nothing.
+
+    >>> ordinary(np.array([[0.9, 0.1], [0.6, 0.4]]), ("[CLS]", "film"), ("[CLS]", "film"))
+    (array([[0. , 0. ],
+           [0. , 0.4]]), 'special tokens')
+    """
+    kept, causal = (
+        values.copy(),
+        values.shape[0] == values.shape[1] and not np.triu(values, 1).any(),
+    )
+    rows, columns = ([bool(re.match(SPECIAL, name)) for name in side] for side in (queries, keys))
+    if causal:
+        kept[0] = kept[:, 0] = 0
+    kept[rows] = 0
+    kept[:, columns] = 0
+    found = {"the first token": causal, "special tokens": any(rows) or any(columns)}
+    told = " and ".join(name for name, out in found.items() if out)
+    return (kept, told) if kept.any() else (values, "")
 
 
 def _depth(weights: Any, tokens: Any, sources: Any, names: Names) -> int:

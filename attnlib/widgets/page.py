@@ -5,7 +5,6 @@ import hashlib
 import html
 import json
 import os
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,10 @@ async function mount(el, state) { // a view without a kernel: `el` shows `state`
     off(name, f) { listeners[name] = (listeners[name] ?? []).filter((g) => g !== f); },
     save_changes() {},
   };
-  const packed = Uint8Array.from(atob(state._blob), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  state._blob = new DataView(await new Response(stream).arrayBuffer());
-  render({ model, el });
+  const text = atob(state._blob), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  state._blob = bytes;
+  await render({ model, el });
   return model;
 }
 """
@@ -81,9 +80,9 @@ class Shown(anywidget.AnyWidget):
         return repr(self)
 
     def state(self) -> dict[str, Any]:
-        """All that `widgets.js` needs to show this view, as JSON has it; `_blob` is compressed."""
+        """All that `widgets.js` needs to show this view, as JSON has it."""
         state = {name: getattr(self, name) for name in self._state}
-        state["_blob"] = base64.b64encode(zlib.compress(state["_blob"], 9)).decode("ascii")
+        state["_blob"] = base64.b64encode(state["_blob"]).decode("ascii")
         return state
 
     def snippet(self) -> str:

@@ -22,6 +22,7 @@ PALETTES = {
     False: {"light": list(PALETTE), "dark": list(DARK)},
     True: {"light": list(SIGNED), "dark": list(DARK_SIGNED)},
 }
+FEW = 30  # labels of an axis on which not all fit: labels are what takes long to draw
 Names = Sequence[str]
 INK, LINE, BELOW = "#1b1f24", "#22568f", "#a34a10"
 SMALL = 60_000  # bytes: the fallback picture is stored in every executed notebook
@@ -95,7 +96,7 @@ def draw_map(
     image = shade(axes, values, end, signed, "nearest")
     size = max(7.0, min(11.0, cell * 50))
     for axis, tokens in ((axes.xaxis, keys), (axes.yaxis, queries)):
-        step = max(1, int(np.ceil(size / 60 / cell)))
+        step = 1 if size <= 60 * cell else -(-len(tokens) // FEW)
         axis.set_ticks(range(0, len(tokens), step), [short(t) for t in tokens[::step]])
     axes.tick_params(
         labelsize=size, length=0, top=True, labeltop=True, bottom=False, labelbottom=False
@@ -167,7 +168,7 @@ def small(png: bytes, limit: int = SMALL) -> bytes:
     for share in (1.0, 0.75, 0.55, 0.4, 0.25):
         size = (int(whole.width * share), int(whole.height * share))
         target = io.BytesIO()
-        whole.resize(size, Image.Resampling.BOX).quantize(256).save(target, "PNG", optimize=True)
+        whole.resize(size, Image.Resampling.BOX).quantize(256).save(target, "PNG")
         if len(target.getvalue()) <= limit:
             break
     return target.getvalue()

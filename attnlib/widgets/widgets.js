@@ -4,7 +4,8 @@
 
 const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 const SLANT = Math.PI / 3; // of the column labels
-const MAX_LINES = 1000, MAX_RECTS = 4096, THUMB = 96;
+const MAX_LINES = 800, MAX_RECTS = 4096;
+const MANY = 12; // so many maps stand beside the one shown, small, to be chosen from
 let ids = 0;
 
 // ---------------------------------------------------------------- small helpers
@@ -19,14 +20,22 @@ const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
 const escape = (text) => String(text).replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`)
   .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "");
 const minus = (w, text) => (w < 0 ? `−${text}` : text); // read aloud as "minus"
-const exactly = (w) => minus(w, w === 0 ? "0" : Math.abs(w) < 1e-4 ? Math.abs(w).toExponential(3) : String(+Math.abs(w).toPrecision(6)));
+const exactly = (w) => { // three decimals, or four digits of what is larger, or one of what would be 0.000
+  const size = Math.abs(w);
+  return minus(w, size === 0 ? "0" : size < 5e-4 ? size.toExponential(0) : String(+(size < 10 ? size.toFixed(3) : size.toPrecision(4))));
+};
 const about = (w) => minus(w, String(+Math.abs(w).toPrecision(2)));
+const roundTo = (w, error) => minus(w, String(+Math.abs(w).toFixed(clamp(Math.ceil(-Math.log10(error)), 0, 20))));
 const pen = document.createElement("canvas").getContext("2d");
 
 function bytesOf(model, name) { // a DataView live, the same on a static page
   const view = model.get(name);
   if (!view) return new Uint8Array(0);
   return new Uint8Array(view.buffer ?? view, view.byteOffset ?? 0, view.byteLength);
+}
+async function inflate(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 const floats = (bytes, [start, length]) => new Float32Array(bytes.slice(start, start + length).buffer);
 
@@ -159,46 +168,62 @@ function openUnit(unit, number, blob, model, signed) {
       end: (whole) => (whole ? common : top) || 1, // where the colours end
       share: (b, whole) => clamp(((b - zero) * (whole && common ? top / common : 1)) / span, -1, 1), // of that end
       weight: (i, j) => exact()?.[i * unit.cols + j] ?? rough(i, j),
-      say: (i, j) => (exact() ? exactly(exact()[i * unit.cols + j]) : `≈ ${about(rough(i, j))}`) };
+      // of a step no more digits than it knows
+      say: (i, j) => (exact() ? exactly(exact()[i * unit.cols + j]) : `≈ ${roundTo(rough(i, j), top / (2 * span))}`) };
   };
 }
 
-// The strongest entry, or, where signed, the strongest of either sign: [[name, row, column], …]
-function strongest({ steps, signed, zero, cols, queries, keys }) {
-  let high = signed ? zero : -1, low = zero, most = null, least = null;
-  for (let i = 0; i < queries.length; i++)
-    for (let j = 0; j < keys.length; j++) {
-      const b = steps[i * cols + j];
-      if (b > high) { high = b; most = [signed ? "strongest positive" : "strongest", i, j]; }
-      if (b < low) { low = b; least = ["strongest negative", i, j]; }
+// The strongest entry, or, where signed, the strongest of either sign: [[name, row, column], …]. What draws most
+// weight anywhere is left out, unless nothing is left: special tokens, and the first token of a causal map.
+function strongest({ steps, signed, zero, cols, queries, keys }, special) {
+  const rows = queries.map((token) => special.test(token)), columns = keys.map((token) => special.test(token));
+  const apart = rows.includes(true) || columns.includes(true) ? ["special tokens"] : [];
+  let causal = queries.length === keys.length;
+  for (let i = 0; causal && i < queries.length; i++)
+    for (let j = i + 1; j < keys.length; j++) if (steps[i * cols + j] !== zero) { causal = false; break; }
+  if (causal) {
+    rows[0] = columns[0] = true;
+    apart.unshift("the first token");
+  }
+  const search = (all) => {
+    let high = zero, low = zero, most = null, least = null;
+    for (let i = 0; i < queries.length; i++) {
+      if (rows[i] && !all) continue;
+      for (let j = 0; j < keys.length; j++) {
+        const b = steps[i * cols + j];
+        if (b > high && (all || !columns[j])) { high = b; most = [i, j]; }
+        if (b < low && (all || !columns[j])) { low = b; least = [i, j]; }
+      }
     }
-  return [most, least].filter(Boolean);
+    const told = apart.length && !all ? ` (${apart.join(" and ")} apart)` : "";
+    return [[signed ? "strongest positive" : "strongest", most], ["strongest negative", least]]
+      .flatMap(([name, at]) => (at ? [[name + told, ...at]] : []));
+  };
+  const found = search(false);
+  return found.length ? found : search(true);
 }
 // The palette's entry for a step of a map.
 const shade = (map, b, whole) => map.zero + Math.round(map.share(b, whole) * map.span);
 
-// The map as a small picture, one dot per cell, or the largest of a block where there are too many.
+// The map as a small picture, one dot per cell; at most `limit` dots a side, each the largest of its cells.
 function heat(map, colours, whole, limit = Infinity) {
-  const rows = map.queries.length, cols = map.keys.length;
-  const block = Math.ceil(Math.max(rows, cols) / limit) || 1;
-  const canvas = make("canvas");
-  canvas.width = Math.ceil(cols / block);
-  canvas.height = Math.ceil(rows / block);
-  const table = new Uint32Array(256);
+  const rows = map.queries.length, cols = map.keys.length, shrink = Math.max(1, Math.max(rows, cols) / limit);
+  const canvas = make("canvas", { width: Math.ceil(cols / shrink), height: Math.ceil(rows / shrink) });
+  const { width, height } = canvas, table = new Uint32Array(256);
   for (let b = 0; b < 256; b++) {
     const [r, g, c] = colours[shade(map, b, whole)];
     table[b] = (255 << 24) | (c << 16) | (g << 8) | r;
   }
-  const image = new ImageData(canvas.width, canvas.height), dots = new Uint32Array(image.data.buffer);
-  if (block === 1) {
+  const image = new ImageData(width, height), dots = new Uint32Array(image.data.buffer), { steps, zero } = map;
+  if (shrink === 1) {
     for (let i = 0, n = 0; i < rows; i++)
-      for (let j = 0, from = i * map.cols; j < cols; j++) dots[n++] = table[map.steps[from + j]];
+      for (let j = 0, from = i * map.cols; j < cols; j++) dots[n++] = table[steps[from + j]];
   } else {
-    const most = new Uint8Array(dots.length).fill(map.zero), size = (b) => Math.abs(b - map.zero);
+    const most = new Uint8Array(dots.length).fill(zero), column = Uint16Array.from({ length: cols }, (_, j) => (j * width) / cols);
     for (let i = 0; i < rows; i++)
-      for (let j = 0, to = Math.floor(i / block) * canvas.width; j < cols; j++) {
-        const n = to + Math.floor(j / block), b = map.steps[i * map.cols + j];
-        if (size(b) > size(most[n])) most[n] = b;
+      for (let j = 0, from = i * map.cols, to = Math.floor((i * height) / rows) * width; j < cols; j++) {
+        const b = steps[from + j], n = to + column[j];
+        if (Math.abs(b - zero) > Math.abs(most[n] - zero)) most[n] = b;
       }
     most.forEach((b, n) => { dots[n] = table[b]; });
   }
@@ -302,20 +327,26 @@ function labelling(room, font) {
 const named = (text, i, step) => (step > 2 ? `${i} ${text}` : text);
 
 function mapScene(map, look, width, cursor) {
-  const { font, ink, muted, line, background, mark, whole, dots } = look;
-  const rows = map.queries.length, cols = map.keys.length, limit = 9 * font;
+  const { font, ink, muted, line, background, mark, whole, dots, tall } = look, narrow = width < 34 * font;
+  const rows = map.queries.length, cols = map.keys.length, limit = (narrow ? 4.5 : 9) * font;
   const flat = (cell) => fitted(map.keys, font, limit).width <= cell - 6; // short labels stand upright
   const place = (rowSize, colSize, rowStep, colStep, upright = false) => { // margins that hold these labels
     const wide = (tokens, size, step) => fitted(tokens, Math.max(size, 0.87 * font), limit).width + (step > 2 ? 2.2 * font : 0);
     const q = wide(map.queries, rowSize, rowStep), k = wide(map.keys, colSize, colStep);
-    return { left: Math.ceil(1.9 * font + q + 8), right: Math.ceil(Math.max(k * Math.cos(SLANT), 5.2 * font) + 8),
+    return { left: Math.ceil(1.9 * font + q + 8), right: Math.ceil(Math.max(k * Math.cos(SLANT), narrow ? 0 : 5.2 * font) + 8),
       top: Math.ceil(1.9 * font + (upright ? font : k * Math.sin(SLANT) + font * 0.4)) };
   };
-  const first = place(font, font, 1, 1), budget = clamp(0.8 * rows, 38, 48) * font;
-  const fit = Math.min((width - first.left - first.right) / cols, budget / rows, 4 * font);
-  const cell = Math.max(1, Math.floor(Math.max(fit, 1) * dots) / dots);
-  const down = labelling(cell, font), across = labelling(cell * Math.sin(SLANT) * 1.12, font);
-  const { left, right, top } = place(down.size, across.size, down.step, across.step, flat(cell));
+  let edge = place(font, font, 1, 1), cell, down, across;
+  for (let round = 0; round < 2; round++) { // the cells leave room for the labels, and the labels go by the cells
+    const budget = Math.min(clamp(0.8 * rows, 38, 48) * font, tall - edge.top - 0.6 * font);
+    const fit = Math.min((width - edge.left - edge.right) / cols, budget / rows, 4 * font);
+    const n = fit * dots < 4 ? Math.max(rows, cols) : 1; // whole dots for a cell, or, where they are few, for all cells
+    cell = Math.floor(fit * n * dots) / (n * dots);
+    down = labelling(cell, font);
+    across = labelling(cell * Math.sin(SLANT) * 1.12, font);
+    edge = place(down.size, across.size, down.step, across.step, flat(cell));
+  }
+  const { left, right, top } = edge;
   const w = cols * cell, h = rows * cell, items = [];
   items.push(["text", font * 0.8, top + h / 2, "destination (query)", font, muted, { anchor: "middle", turn: -Math.PI / 2 }],
     ["text", left + w / 2, font * 0.9, "source (key)", font, muted, { anchor: "middle" }]);
@@ -328,8 +359,8 @@ function mapScene(map, look, width, cursor) {
   for (let i = 0; i < rows; i += down.step) if (free(i, cursor?.[0])) items.push(rowAt(i, down.size, ink));
   for (let j = 0; j < cols; j += across.step) if (free(j, cursor?.[1])) items.push(colAt(j, across.size, ink));
   items.push(...heatItems(map, look, left, top, cell));
-  items.push(["rect", left, top, w, h, null, 1, [line, 1]]);
-  items.push(...barItems(look, left + w + font, top, clamp(h, 2 * font, 10 * font), map.end(whole), map.signed));
+  items.push(["rect", left - 0.5, top - 0.5, w + 1, h + 1, null, 1, [line, 1]]);
+  if (!narrow) items.push(...barItems(look, left + w + font, top, clamp(h, 2 * font, 10 * font), map.end(whole), map.signed));
   if (cursor) {
     const [i, j] = cursor, x = left + j * cell, y = top + i * cell, big = (size) => Math.max(size, 0.87 * font);
     if (cell < 5) {
@@ -356,17 +387,17 @@ function heatItems(map, look, left, top, cell) {
     for (let i = 0; i < rows; i++)
       for (let j = 0; j < cols; j++)
         items.push(["rect", left + j * cell, top + i * cell, cell, cell, css(colour(map.steps[i * map.cols + j]))]);
-  } else items.push(["image", heat(map, colours, whole), left, top, cols * cell, rows * cell]);
+  } else items.push(["image", heat(map, colours, whole, look.vector ? Infinity : Math.round(Math.max(rows, cols) * cell * look.dots)), left, top, cols * cell, rows * cell]);
   if (cell >= 9) {
     for (let i = 1; i < rows; i++) items.push(["line", left, top + i * cell, left + cols * cell, top + i * cell, background, 1, 1]);
     for (let j = 1; j < cols; j++) items.push(["line", left + j * cell, top, left + j * cell, top + rows * cell, background, 1, 1]);
   }
-  if (cell >= 2.5 * font)
+  if (cell >= 2 * font)
     for (let i = 0; i < rows; i++)
       for (let j = 0; j < cols; j++) {
         const [r, g, b] = colour(map.steps[i * map.cols + j]), w = map.weight(i, j);
         const text = minus(w, Math.abs(w) < 10 ? Math.abs(w).toFixed(2) : String(+Math.abs(w).toPrecision(3)));
-        if (Math.abs(w) >= 0.005) items.push(["text", left + (j + 0.5) * cell, top + (i + 0.5) * cell, text, font * 0.85,
+        if (Math.abs(w) >= 0.005) items.push(["text", left + (j + 0.5) * cell, top + (i + 0.5) * cell, text, Math.min(font * 0.85, cell * 0.36),
           0.3 * r + 0.59 * g + 0.11 * b > 128 ? "#14171c" : "#ffffff", { anchor: "middle" }]);
       }
   return items;
@@ -392,12 +423,12 @@ function signItems({ colours, font, ink, line }, x, y) {
 }
 
 function linkScene(map, look, width, focus) {
-  const { font, ink, muted, background, accent, negative, mark, whole } = look;
+  const { font, ink, muted, background, accent, negative, mark, whole, tall } = look;
   const n = Math.max(map.queries.length, map.keys.length), limit = 12 * font, top = 2.2 * font;
-  const room = clamp((46 * font) / n, 1.5, 1.75 * font), { size, step } = labelling(room, font);
+  const room = clamp((Math.min(46 * font, tall) - top) / n, 0.75, 1.75 * font), { size, step } = labelling(room, font);
   const qs = fitted(map.queries, size, limit), ks = fitted(map.keys, size, limit);
   const extra = step > 2 ? 2 * font : 0, title = 9.5 * font;
-  const full = Math.max(Math.min(width, 58 * font), 26 * font);
+  const full = Math.max(Math.min(width, 42 * font), 22 * font);
   const x1 = Math.ceil(Math.max(qs.width + extra, title) + 10), x2 = full - Math.ceil(Math.max(ks.width + extra, title * 0.65) + 10);
   const y = (i) => top + (i + 0.5) * room, items = [];
   items.push(["text", x1 - 6, font * 0.9, "destination (query)", font, muted, { anchor: "end" }],
@@ -433,25 +464,29 @@ function linkScene(map, look, width, focus) {
 // The links worth drawing, weakest first: at least 1 % of the strongest, and at most MAX_LINES.
 function linesOf(map, focus) {
   const rows = map.queries.length, cols = map.keys.length, counts = new Uint32Array(256);
-  const wanted = (i, j) => !focus || (focus.side === "query" ? focus.at === i : focus.at === j);
+  const within = (side, count) => (focus?.side === side ? [focus.at, focus.at + 1] : [0, count]);
+  const [firstRow, endRow] = within("query", rows), [firstCol, endCol] = within("key", cols);
   const sizes = Uint8Array.from(counts, (_, b) => Math.round((Math.min(Math.abs(b - map.zero), map.span) * 255) / map.span));
-  const size = (i, j) => sizes[map.steps[i * map.cols + j]];
-  for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) if (wanted(i, j)) counts[size(i, j)]++;
+  for (let i = firstRow; i < endRow; i++) for (let j = firstCol; j < endCol; j++) counts[sizes[map.steps[i * map.cols + j]]]++;
   let least = 255, total = counts[255];
   while (least > 3 && total + counts[least - 1] <= MAX_LINES) total += counts[--least];
   const lines = [];
-  for (let i = 0; i < rows; i++)
-    for (let j = 0; j < cols; j++) if (wanted(i, j) && size(i, j) >= least) lines.push([i, j, size(i, j)]);
+  for (let i = firstRow; i < endRow; i++)
+    for (let j = firstCol; j < endCol; j++) {
+      const size = sizes[map.steps[i * map.cols + j]];
+      if (size >= least) lines.push([i, j, size]);
+    }
   return lines.sort((a, b) => a[2] - b[2]).slice(-MAX_LINES);
 }
 
 // ---------------------------------------------------------------- the attention view
-function renderAttention(model, el) {
-  const spec = model.get("_spec"), blob = bytesOf(model, "_blob"), axes = spec.axes;
+function renderAttention(model, el, spec, blob) {
+  const axes = spec.axes, special = new RegExp(spec.special ?? "^$");
   const sizes = axes.map((a) => a.labels.length);
   const units = Object.fromEntries(spec.units.map((u, n) => [u.name, openUnit(u, n, blob, model, spec.signed)]));
   const flatOf = (index) => index.reduce((n, i, a) => n * sizes[a] + i, 0);
   const count = sizes.reduce((n, size) => n * size, 1), across = axes.length - 1, down = axes.length - 2; // of the thumbnails
+  const flat = axes.length === 1, wrap = flat ? Math.min(sizes[0], 12) : sizes[across], thumbs = flat ? sizes[0] : sizes[down] * wrap;
   const mapAt = (index) => { // texts has one number for every block of maps that share their tokens
     const flat = flatOf(index);
     return units[model.get("unit")](flat, spec.texts[Math.floor((flat * spec.texts.length) / count)]);
@@ -459,7 +494,7 @@ function renderAttention(model, el) {
   const where = (index, between = " · ", upTo = axes.length) =>
     axes.slice(0, Math.max(upTo, 0)).map((a, i) => `${a.name} ${a.labels[index[i]]}`).join(between);
   const low = spec.signed ? 1 : 0, colours = { light: ramp(spec.palette.light, low), dark: ramp(spec.palette.dark, low) };
-  let look, cursor = null, focus = null, scene = null, map = null;
+  let look, cursor = null, focus = null, scene = null, overview = null, map = null;
 
   const { root, style, stop } = makeRoot(model, el, spec.title || spec.alt, () => { look = readLook(); redraw(); });
   const sliders = makeSliders(model, axes);
@@ -474,8 +509,8 @@ function renderAttention(model, el) {
   const read = make("div", { class: "attn-read", "aria-live": "polite" });
   const canvas = make("canvas", { role: "img", tabindex: 0 });
   const help = "Arrow keys move over the cells and read out the weights, Escape leaves.";
-  const grid = make("div", { class: "attn-heads", role: "group", "aria-label": "all maps; arrow keys move, Enter opens" });
-  const stage = make("div", { class: "attn-stage" }, canvas, grid);
+  const grid = make("canvas", { class: "attn-heads", role: "img", tabindex: 0 });
+  const stage = make("div", { class: "attn-stage" }, canvas, make("div", {}, grid));
   const title = make("div", { class: "attn-title" });
   title.textContent = spec.title;
   root.append(...(spec.title ? [title] : []), ...(axes.length ? [sliders.node] : []), bar, read, stage);
@@ -484,12 +519,12 @@ function renderAttention(model, el) {
     const get = (name) => getComputedStyle(root).getPropertyValue(`--attn-${name}`).trim();
     const dark = root.classList.contains("attn-dark");
     return { dark, font: model.get("font"), dots: window.devicePixelRatio || 1, ink: get("ink"), muted: get("muted"),
-      line: get("line"), background: get("bg") || "#fff", accent: get("accent"), negative: get("negative"), mark: get("mark"),
+      line: get("line"), tall: Math.max(0.6 * innerHeight, 24 * model.get("font")), background: get("bg") || "#fff", accent: get("accent"), negative: get("negative"), mark: get("mark"),
       colours: dark ? colours.dark : colours.light };
   }
   function sceneNow(extra = {}) {
     const now = { ...look, whole: model.get("scale") === "one", ...extra };
-    const width = Math.max(stage.clientWidth, 340);
+    const width = Math.max(stage.clientWidth, 20 * look.font);
     return model.get("mode") === "links" ? linkScene(map, now, width, focus) : mapScene(map, now, width, cursor);
   }
   function redraw() { // the whole view from the model's state; nothing is kept between two calls
@@ -500,9 +535,10 @@ function renderAttention(model, el) {
     for (const choice of choices) choice.update();
     if (cursor && (cursor[0] >= map.queries.length || cursor[1] >= map.keys.length)) cursor = null;
     if (focus && focus.at >= map[focus.side === "query" ? "queries" : "keys"].length) focus = null;
-    canvas.style.display = heads ? "none" : "";
-    grid.style.display = heads ? "" : "none";
-    if (heads) drawHeads(); else { scene = sceneNow(); paint(canvas, scene, look.dots); }
+    canvas.hidden = heads;
+    grid.hidden = !heads && (flat || thumbs <= MANY);
+    if (!heads) { scene = sceneNow(); paint(canvas, scene, look.dots); }
+    if (!grid.hidden) { overview = headScene(heads); paint(grid, overview, look.dots); }
     tell();
   }
   const hint = { map: "point at a cell for its weight", links: "point at a token for its links", heads: "click a map to open it" };
@@ -518,9 +554,10 @@ function renderAttention(model, el) {
       const [i, j] = cursor;
       words(["text", "destination "], ["q", map.queries[i]], ["text", " → source "], ["q", map.keys[j]], ["text", ": "],
         ["b", map.say(i, j)], ["small", `  row ${i}, column ${j}`]);
-    } else words(...strongest(map).flatMap(([name, i, j], n) => [["small", `${n ? ", " : ""}${name}: `], ["q", map.queries[i]], ["text", " → "],
+    } else words(["text", document.activeElement === grid ? `${where(model.get("index"))}: ` : ""], ...strongest(map, special).flatMap(([name, i, j], n) => [["small", `${n ? ", " : ""}${name}: `], ["q", map.queries[i]], ["text", " → "],
       ["q", map.keys[j]], ["text", " "], ["b", map.say(i, j)]]), ["small", `   ${hint[model.get("mode")]}`]);
     const place = where(model.get("index"), ", ");
+    grid.setAttribute("aria-label", `all ${thumbs} maps, chosen: ${place}; arrow keys choose${canvas.hidden ? ", Enter opens" : ""}`);
     canvas.setAttribute("aria-label", `${spec.alt}${place ? `, ${place}` : ""}: ${map.queries.length} destinations (queries) by ` +
       `${map.keys.length} sources (keys). ${read.textContent.trim()}. ${help}`);
   }
@@ -534,56 +571,67 @@ function renderAttention(model, el) {
       ...best.flatMap((k, n) => [["text", n ? ", " : ""], ["q", others[k]], ["text", " "], ["b", map.say(...pair(k))]])];
   }
 
-  // ---- thumbnails of the last two axes: rows by the first of them
-  const flat = axes.length === 1, rowCount = flat ? 1 : sizes[down], colCount = sizes[across];
-  const placeOf = (index, r, c) => (flat ? [c] : [...index.slice(0, down), r, c]);
-  let drawn = "";
-  function drawHeads() {
-    const index = model.get("index");
-    const key = JSON.stringify([placeOf(index, 0, 0), model.get("unit"), model.get("scale"), look.dark, look.font, stage.clientWidth]);
-    if (key !== drawn) { drawn = key; buildHeads(index); }
-    const chosen = flat ? index[0] : index[down] * colCount + index[across];
-    grid.querySelectorAll("button").forEach((button, n) => {
-      button.setAttribute("aria-pressed", n === chosen);
-      button.tabIndex = n === chosen ? 0 : -1;
-    });
-  }
-  function buildHeads(index) {
-    const wrap = flat ? Math.min(colCount, 12) : colCount, font = look.font;
-    const size = clamp((stage.clientWidth - (flat ? 12 : 7 * font)) / wrap - 0.3 * font - 2, 26, 6 * font);
-    grid.style.gridTemplateColumns = `${flat ? "" : "auto "}repeat(${wrap}, ${size}px)`;
-    const label = (text, kind = "") => { const s = make("span", { class: kind }); s.textContent = text; return s; };
-    const cells = flat ? [] : [label(`${axes[down].name} ↓  ${axes[across].name} →`, "attn-row"), ...axes[across].labels.map((l) => label(l))];
-    for (let r = 0; r < rowCount; r++) {
-      if (!flat) cells.push(label(axes[down].labels[r], "attn-row"));
-      for (let c = 0; c < colCount; c++) {
-        const place = placeOf(index, r, c), one = mapAt(place);
-        const button = make("button", { type: "button", "aria-label": where(place, ", "), title: where(place) },
-          heat(one, look.colours, model.get("scale") === "one", THUMB));
-        button.style.width = button.style.height = `${size}px`;
-        button.addEventListener("click", () => {
-          put(model, "index", placeOf(model.get("index"), r, c));
-          put(model, "mode", "map");
-        });
-        cells.push(button);
-      }
+  // ---- thumbnails of the last two axes, rows by the first of them: beside the map, or alone and larger
+  const indexOf = (n) => (flat ? [n] : [...model.get("index").slice(0, down), Math.floor(n / wrap), n % wrap]);
+  const chosen = () => { const index = model.get("index"); return flat ? index[0] : index[down] * wrap + index[across]; };
+  let sheet = null, drawn = "";
+  function thumbnails(size) { // all in one picture, kept until something else than the choice changes
+    const dots = Math.round(size * look.dots), whole = model.get("scale") === "one";
+    const key = JSON.stringify([indexOf(0), model.get("unit"), whole, look.dark, dots]);
+    if (key === drawn) return sheet;
+    drawn = key;
+    sheet = make("canvas", { width: wrap * dots, height: Math.ceil(thumbs / wrap) * dots });
+    const to = sheet.getContext("2d"), gap = dots > 40 ? 4 : 2;
+    to.imageSmoothingEnabled = false;
+    for (let n = 0; n < thumbs; n++) {
+      const x = (n % wrap) * dots, y = Math.floor(n / wrap) * dots, inner = dots - gap;
+      to.fillStyle = look.line;
+      to.fillRect(x, y, inner + 2, inner + 2);
+      to.drawImage(heat(mapAt(indexOf(n)), look.colours, whole, inner), x + 1, y + 1, inner, inner);
     }
-    if (spec.signed) {
-      const key = make("canvas", { class: "attn-key" }), items = signItems(look, 8 * font, font);
-      paint(key, { items, width: 16 * font, height: 2 * font, background: look.background }, look.dots);
-      cells.push(key);
-    }
-    grid.replaceChildren(...cells);
+    return sheet;
   }
+  function headScene(large) { // a scene as those of map and links; `at` gives the number of a thumbnail
+    const { font, ink, muted, mark } = look, rows = Math.ceil(thumbs / wrap), small = 0.8 * font;
+    const names = flat ? { queries: [], keys: [] } : { queries: axes[down].labels, keys: axes[across].labels };
+    const corner = flat ? axes[0].name : `${axes[down].name} ↓  ${axes[across].name} →`;
+    const left = flat ? 4 : Math.ceil(fitted(names.queries, small, 7 * font).width + font), top = (flat ? 1.4 : 2.6) * font;
+    const whole = stage.clientWidth - left - font, beside = whole - (large ? 0 : scene.width + 2 * font);
+    const room = (beside >= wrap * font ? beside : whole) / wrap, fit = Math.min(room, (look.tall - top) / rows);
+    const size = Math.floor(clamp(large ? Math.min(room, Math.max(fit, 3.2 * font)) : fit, font, (large ? 6 : 1.8) * font)), items = [];
+    items.push(["text", 2, 0.7 * font, corner, small, muted]);
+    fitted(names.keys, small, size).texts.forEach((text, c) => items.push(["text", left + (c + 0.5) * size, 2 * font, text, small, muted, { anchor: "middle" }]));
+    fitted(names.queries, small, 7 * font).texts.forEach((text, r) => items.push(["text", left - 5, top + (r + 0.5) * size, text, small, muted, { anchor: "end" }]));
+    items.push(["image", thumbnails(size), left, top, wrap * size, rows * size]);
+    const n = chosen(), width = left + Math.max(wrap * size, pen.measureText(corner).width) + 6, bottom = top + rows * size + 3;
+    items.push(["rect", left + (n % wrap) * size - 1, top + Math.floor(n / wrap) * size - 1, size, size, null, 1, [mark, 3]]);
+    if (spec.signed && large) items.push(...signItems(look, left + 8 * font, bottom + font));
+    const at = (x, y) => {
+      const c = Math.floor((x - left) / size), r = Math.floor((y - top) / size), hit = r * wrap + c;
+      return c >= 0 && r >= 0 && c < wrap && hit < thumbs ? hit : null;
+    };
+    return { items, width: spec.signed && large ? Math.max(width, left + 16 * font) : width, height: bottom + (spec.signed && large ? 2 * font : 0), background: look.background, at };
+  }
+  const pointed = (event) => overview.at(event.offsetX, event.offsetY);
+  grid.addEventListener("pointermove", (event) => {
+    const hit = pointed(event);
+    grid.title = hit === null ? "" : where(indexOf(hit));
+    grid.style.cursor = hit === null ? "" : "pointer";
+  });
+  const open = () => { if (model.get("mode") === "heads") put(model, "mode", "map"); };
+  grid.addEventListener("click", (event) => {
+    const hit = pointed(event);
+    if (hit === null) return;
+    put(model, "index", indexOf(hit));
+    open();
+  });
   grid.addEventListener("keydown", (event) => {
-    const index = [...model.get("index")];
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (event.key === "Enter") open();
     if (!step) return;
     event.preventDefault();
-    if (flat) index[0] = clamp(index[0] + step[0] * 12 + step[1], 0, sizes[0] - 1);
-    else [down, across].forEach((axis, a) => { index[axis] = clamp(index[axis] + step[a], 0, sizes[axis] - 1); });
-    put(model, "index", index);
-    grid.querySelector('[aria-pressed="true"]')?.focus();
+    const n = chosen(), r = Math.floor(n / wrap) + step[0], c = (n % wrap) + step[1], next = r * wrap + c;
+    if (r >= 0 && c >= 0 && c < wrap && next < thumbs) put(model, "index", indexOf(next));
   });
 
   // ---- pointer and keyboard on the map and the links
@@ -617,7 +665,7 @@ function renderAttention(model, el) {
   function exportScene() {
     const index = model.get("index"), { font } = look, heads = model.get("mode") === "heads" && axes.length > 0;
     const heading = [spec.title, where(index, " · ", heads ? down : axes.length)].filter(Boolean).join(" · ");
-    const inner = heads ? headScene() : sceneNow({ vector: true });
+    const inner = heads ? headScene(true) : sceneNow({ vector: true, tall: Infinity });
     const shift = 2.2 * font;
     const move = { rect: 1, text: 1, image: 2 };
     const items = inner.items.map((item) => {
@@ -628,24 +676,6 @@ function renderAttention(model, el) {
     pen.font = `600 ${font}px ${FONT}`;
     const width = Math.max(inner.width, pen.measureText(heading).width + 2 * font);
     return { ...inner, width, height: inner.height + shift, items: [["text", font * 0.8, font * 1.2, heading, font, look.ink, { bold: true }], ...items] };
-  }
-  function headScene() {
-    const index = model.get("index"), { font } = look, size = 5 * font, gap = font * 0.4, items = [];
-    const left = flat ? font : 7 * font, top = 2 * font, bottom = top + rowCount * (size + gap) + font;
-    const name = (axis, at) => `${axes[axis].name} ${axes[axis].labels[at]}`;
-    for (let c = 0; c < colCount; c++)
-      items.push(["text", left + c * (size + gap) + size / 2, font, name(across, c), font * 0.8, look.ink, { anchor: "middle" }]);
-    for (let r = 0; r < rowCount; r++) {
-      if (!flat) items.push(["text", left - gap, top + r * (size + gap) + size / 2, name(down, r), font * 0.8, look.ink, { anchor: "end" }]);
-      for (let c = 0; c < colCount; c++) {
-        const x = left + c * (size + gap), y = top + r * (size + gap);
-        items.push(["image", heat(mapAt(placeOf(index, r, c)), look.colours, model.get("scale") === "one", THUMB), x, y, size, size],
-          ["rect", x, y, size, size, null, 1, [look.line, 1]]);
-      }
-    }
-    if (spec.signed) items.push(...signItems(look, 8 * font, bottom));
-    const width = Math.max(left + colCount * (size + gap) + font, spec.signed ? 16 * font : 0);
-    return { items, width, height: bottom + (spec.signed ? font : 0), background: look.background };
   }
   function download(blobOut, ending) {
     const name = [spec.title || "attention", ...axes.map((a, i) => `${a.name}-${a.labels[model.get("index")[i]]}`)].join("_");
@@ -668,8 +698,8 @@ function renderAttention(model, el) {
 }
 
 // ---------------------------------------------------------------- frames
-function renderFrames(model, el) {
-  const spec = model.get("_spec"), blob = bytesOf(model, "_blob"), sizes = spec.axes.map((a) => a.labels.length);
+function renderFrames(model, el, spec, blob) {
+  const sizes = spec.axes.map((a) => a.labels.length);
   const { root, style, stop } = makeRoot(model, el, spec.axes.map((a) => a.name).join(" and "), () => {});
   const sliders = makeSliders(model, spec.axes);
   const text = make("pre", { class: "attn-text" }), image = make("img"), frame = make("div", { class: "attn-frame", "aria-live": "polite" });
@@ -694,10 +724,18 @@ function renderFrames(model, el) {
   return () => { quiet(); stop(); urls.forEach((url) => URL.revokeObjectURL(url)); };
 }
 
-function render({ model, el }) {
-  const draw = model.get("_spec").kind === "frames" ? renderFrames : renderAttention;
-  let stop = draw(model, el);
-  const quiet = listen(model, { _spec: () => { stop(); el.replaceChildren(); stop = draw(model, el); } });
-  return () => { quiet(); stop(); };
+async function render({ model, el }) {
+  let stop = () => {}, turn = 0;
+  const draw = async () => {
+    const spec = model.get("_spec"), bytes = bytesOf(model, "_blob"), mine = ++turn;
+    const blob = spec.packed ? await inflate(bytes) : bytes;
+    if (mine !== turn) return; // there is another text by now
+    stop();
+    el.replaceChildren();
+    stop = (spec.kind === "frames" ? renderFrames : renderAttention)(model, el, spec, blob);
+  };
+  const quiet = listen(model, { _spec: draw });
+  await draw();
+  return () => { turn++; quiet(); stop(); };
 }
 export default { render };

@@ -2,11 +2,10 @@
 
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 
 from grading.task import Task
 
-NAMES = (
+EXERCISES = (
     "01_ngram",
     "02_rnn",
     "03_bahdanau",
@@ -23,15 +22,6 @@ NAMES = (
 )
 
 
-def _module(name: str) -> str:
-    return f"ch{name[:2]}"
-
-
-EXERCISES = tuple(
-    name for name in NAMES if (Path(__file__).parent / f"{_module(name)}.py").exists()
-)
-
-
 @cache
 def exercise(name: str) -> dict[str, Task]:
     """The tasks of an exercise by name, in the order of the notebook.
@@ -40,9 +30,8 @@ def exercise(name: str) -> dict[str, Task]:
         ValueError: if there is no such exercise, or two of its tasks share a name.
     """
     if name not in EXERCISES:
-        known = ", ".join(EXERCISES) or "none yet"
-        raise ValueError(f"no exercise is called {name!r}; there are: {known}")
-    tasks: tuple[Task, ...] = import_module(f"grading.tasks.{_module(name)}").TASKS
+        raise ValueError(f"no exercise is called {name!r}; there are: {', '.join(EXERCISES)}")
+    tasks: tuple[Task, ...] = import_module(f"grading.tasks.ch{name[:2]}").TASKS
     named = {task.name: task for task in tasks}
     if len(named) < len(tasks):
         raise ValueError(f"two tasks of {name} share a name: {[task.name for task in tasks]}")

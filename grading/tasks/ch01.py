@@ -62,7 +62,7 @@ ADD_K = Task(
     ),
     hidden=_add_k_hidden,
     mistakes={
-        "Your columns sum to 1, not your rows: a row holds what followed one context. Divide by "
+        "your columns sum to 1, not your rows: a row holds what followed one context. Divide by "
         "the sum along the last axis.": lambda counts, k: (
             (counts + k) / (counts + k).sum(0, keepdim=True)
         ),
@@ -70,28 +70,28 @@ ADD_K = Task(
         "the sum of a row grows by k · D.": lambda counts, k: (
             (counts + k) / counts.sum(-1, keepdim=True)
         ),
-        "Below you add k once. Each of the D tokens gets k more, so the sum of a row grows by "
+        "below you add k once. Each of the D tokens gets k more, so the sum of a row grows by "
         "k · D.": lambda counts, k: (counts + k) / (counts.sum(-1, keepdim=True) + k),
-        "Below you add k for each context (each row). It is each token that gets k more: k times "
+        "below you add k for each context (each row). It is each token that gets k more: k times "
         "the number of columns.": lambda counts, k: (
             (counts + k) / (counts.sum(-1, keepdim=True) + k * len(counts))
         ),
-        "You divide by the sum of the whole table. Each row is a distribution of its own.": (
+        "you divide by the sum of the whole table. Each row is a distribution of its own.": (
             lambda counts, k: (counts + k) / (counts + k).sum()
         ),
-        "You add k to the probabilities. It belongs to the counts, before the division: a context "
+        "you add k to the probabilities. It belongs to the counts, before the division: a context "
         "that is rare is smoothed more than a common one.": lambda counts, k: (
             (counts / counts.sum(-1, keepdim=True) + k)
             / (counts / counts.sum(-1, keepdim=True) + k).sum(-1, keepdim=True)
         ),
-        "You add k only where the count is 0. Every count grows by k.": lambda counts, k: (
+        "you add k only where the count is 0. Every count grows by k.": lambda counts, k: (
             torch.where(counts > 0, counts, k)
             / torch.where(counts > 0, counts, k).sum(-1, keepdim=True)
         ),
         "k makes no difference in your answer: that is add 1, or no smoothing.": (
             lambda counts, k: _add_k(counts, 1.0)
         ),
-        "You do not smooth: what was never seen still has probability 0, and a row without counts "
+        "you do not smooth: what was never seen still has probability 0, and a row without counts "
         "is 0/0.": lambda counts, k: counts / counts.sum(-1, keepdim=True),
     },
 )
@@ -161,49 +161,49 @@ BELL = Task(
     ),
     hidden=_bell_hidden,
     mistakes={
-        "A context that never occurred gives NaN, 0/0. Nothing is known about it, so its answer is "
+        "a context that never occurred gives NaN, 0/0. Nothing is known about it, so its answer is "
         "that of the shorter context.": _bell_by(_kinds, nan=True),
-        "You add the kinds above and not below: your rows sum to more than 1.": _bell_by(
+        "you add the kinds above and not below: your rows sum to more than 1.": _bell_by(
             _kinds, below=False
         ),
-        "Half of your answer is the share in the counts, half is `shorter`: so it is if kinds is "
+        "half of your answer is the share in the counts, half is `shorter`: so it is if kinds is "
         "the number of times that the context occurred. It is the number of *different* tokens "
         "that followed it: count the entries above 0.": _bell_by(
             lambda counts: counts.sum(-1, keepdim=True)
         ),
-        "You count the kinds of the whole table. Each context has its own number: count along "
+        "you count the kinds of the whole table. Each context has its own number: count along "
         "each row.": _bell_by(lambda counts: (counts > 0).sum()),
-        "You count kinds down the columns: in how many contexts a token occurred. It is how many "
+        "you count kinds down the columns: in how many contexts a token occurred. It is how many "
         "tokens a context was followed by.": _bell_by(
             lambda counts: (counts > 0).sum(0, keepdim=True)
         ),
-        "Your kinds are all D tokens. Only those count that did follow the context.": _bell_by(
+        "your kinds are all D tokens. Only those count that did follow the context.": _bell_by(
             lambda counts: counts.shape[-1]
         ),
-        "You lean on the uniform distribution. It is the answer for the shorter context that gets "
+        "you lean on the uniform distribution. It is the answer for the shorter context that gets "
         "the share of the new.": lambda counts, shorter: _witten_bell(
             counts, torch.full_like(shorter, 1 / len(shorter))
         ),
-        "You have counted the tokens that occurred once. Kinds are all tokens that occurred.": (
+        "you have counted the tokens that occurred once. Kinds are all tokens that occurred.": (
             _bell_by(lambda counts: (counts == 1).sum(-1, keepdim=True))
         ),
-        "A context that never occurred gets zeros. Nothing is known about it, so its answer is "
+        "a context that never occurred gets zeros. Nothing is known about it, so its answer is "
         "that of the shorter context.": lambda counts, shorter: torch.where(
             counts.sum(-1, keepdim=True) > 0, _witten_bell(counts, shorter), 0.0
         ).to(shorter.dtype),
-        "A context that never occurred gets the uniform distribution. Its answer is that of the "
+        "a context that never occurred gets the uniform distribution. Its answer is that of the "
         "shorter context.": lambda counts, shorter: torch.where(
             counts.sum(-1, keepdim=True) > 0, _witten_bell(counts, shorter), 1 / len(shorter)
         ).to(shorter.dtype),
-        "You use the shorter context only where the context never occurred. Every context gives it "
+        "you use the shorter context only where the context never occurred. Every context gives it "
         "the share kinds / (count + kinds).": lambda counts, shorter: torch.where(
             counts.sum(-1, keepdim=True) > 0, _shares(counts, shorter), shorter
         ),
-        "You use the shorter context only where the count is 0, and your rows sum to more than 1. "
+        "you use the shorter context only where the count is 0, and your rows sum to more than 1. "
         "The two are mixed, for every token.": lambda counts, shorter: torch.where(
             counts > 0, _shares(counts, shorter), shorter
         ),
-        "You use the shorter context only where the count is 0. All tokens get their share of "
+        "you use the shorter context only where the count is 0. All tokens get their share of "
         "it.": lambda counts, shorter: torch.where(
             counts > 0,
             counts / (counts.sum(-1, keepdim=True) + _kinds(counts)),
@@ -251,36 +251,36 @@ BITS = Task(
     ),
     hidden=_bytes_hidden,
     mistakes={
-        "Those are nats per byte. A bit is ln 2 nats: divide by ln 2.": lambda log_p, text: (
+        "those are nats per byte. A bit is ln 2 nats: divide by ln 2.": lambda log_p, text: (
             -float(log_p.double().sum()) / len(text.encode())
         ),
-        "You multiply by ln 2. A nat is more than a bit (1.44 of them), so there are more bits "
+        "you multiply by ln 2. A nat is more than a bit (1.44 of them), so there are more bits "
         "than nats: divide.": lambda log_p, text: (
             -float(log_p.double().sum()) * L2 / len(text.encode())
         ),
-        "You divide by the characters. “é” is one character and two bytes: "
+        "you divide by the characters. “é” is one character and two bytes: "
         "text.encode().": lambda log_p, text: -float(log_p.double().sum()) / L2 / len(text),
-        "Those are bits per token. Divide the bits of all tokens by the bytes of the "
+        "those are bits per token. Divide the bits of all tokens by the bytes of the "
         "text.": lambda log_p, text: -float(log_p.double().mean()) / L2,
-        "You have averaged over the tokens and then divided by the bytes as well. It is all bits "
+        "you have averaged over the tokens and then divided by the bytes as well. It is all bits "
         "by all bytes.": lambda log_p, text: (
             -float(log_p.double().mean()) / L2 / len(text.encode())
         ),
-        "Your answer is negative: the log of a probability is, and the loss is minus "
+        "your answer is negative: the log of a probability is, and the loss is minus "
         "that.": lambda log_p, text: -_bits_per_byte(log_p, text),
-        "That is bytes per bit, upside down.": lambda log_p, text: 1 / _bits_per_byte(log_p, text),
-        "You strip the text. Spaces and the ends of lines are bytes of it, too.": (
+        "that is bytes per bit, upside down.": lambda log_p, text: 1 / _bits_per_byte(log_p, text),
+        "you strip the text. Spaces and the ends of lines are bytes of it, too.": (
             lambda log_p, text: -float(log_p.double().sum()) / L2 / len(text.strip().encode())
         ),
-        "You multiply the probabilities of all tokens. Of a long text the product is too small for "
+        "you multiply the probabilities of all tokens. Of a long text the product is too small for "
         "a floating-point number and rounds to 0: add up the logarithms.": lambda log_p, text: (
             -float(log_p.exp().prod().log2()) / len(text.encode())
         ),
-        "You take the logarithm of log_p, which is negative, and that is NaN. log_p holds "
+        "you take the logarithm of log_p, which is negative, and that is NaN. log_p holds "
         "logarithms already.": lambda log_p, text: (
             -float(log_p.double().log2().sum()) / len(text.encode())
         ),
-        "You take a second logarithm: log_p holds logarithms already.": lambda log_p, text: (
+        "you take a second logarithm: log_p holds logarithms already.": lambda log_p, text: (
             float(log_p.double().abs().log2().sum()) / len(text.encode())
         ),
     },
@@ -359,46 +359,46 @@ WINDOWS = Task(
     mistakes={
         "torch.roll brings the end of the text to its beginning, so the first tokens see the "
         "future. Put `before` there.": _windows_by(lambda e, before, back: e.roll(back, 1)),
-        "You pad with zeros. The positions before the text hold the vector `before`.": _windows_by(
+        "you pad with zeros. The positions before the text hold the vector `before`.": _windows_by(
             lambda e, before, back: _moved(e, torch.zeros_like(before), back)
         ),
-        "You pad with the first token. The positions before the text hold the vector `before`.": (
+        "you pad with the first token. The positions before the text hold the vector `before`.": (
             lambda e, before, n: torch.cat([_windows(one[None], one[0], n) for one in e])
         ),
-        "The oldest token comes first in your windows. The newest comes first: "
+        "the oldest token comes first in your windows. The newest comes first: "
         "[e_t, e_(t−1), …].": _windows_by(_moved, oldest_first=True),
-        "Your windows look ahead: position t holds e_(t+1). A model that sees the next token has "
+        "your windows look ahead: position t holds e_(t+1). A model that sees the next token has "
         "nothing left to predict.": _windows_by(_ahead),
-        "Your windows hold n tokens. An n-gram model sees n − 1 and predicts the n-th.": (
+        "your windows hold n tokens. An n-gram model sees n − 1 and predicts the n-th.": (
             _windows_by(_moved, more=1)
         ),
-        "The token at t itself is not in your window: it begins with e_(t−1). The model predicts "
+        "the token at t itself is not in your window: it begins with e_(t−1). The model predicts "
         "token t + 1, so it may see token t.": _windows_by(_moved, first=1),
-        "Your vectors are not side by side, but added. Concatenate along the last axis.": (
+        "your vectors are not side by side, but added. Concatenate along the last axis.": (
             lambda e, before, n: torch.stack([_moved(e, before, i) for i in range(n - 1)]).sum(0)
         ),
-        "Where the window reaches over the beginning, only one position holds `before`, and then "
+        "where the window reaches over the beginning, only one position holds `before`, and then "
         "comes the end of the text: torch.roll brings it to the beginning. All that lies before "
         "the text is `before`.": _windows_by(_rolled),
-        "The vectors lie interleaved: first the first numbers of all, then the second ones (stack "
+        "the vectors lie interleaved: first the first numbers of all, then the second ones (stack "
         "at the end, then flatten). Each vector stays whole, torch.cat(…, -1).": (
             lambda e, before, n: torch.stack(
                 [_moved(e, before, i) for i in range(n - 1)], -1
             ).flatten(2)
         ),
-        "You have stacked the copies before the positions, and then cut the whole anew: numbers of "
+        "you have stacked the copies before the positions, and then cut the whole anew: numbers of "
         "several positions mix. Side by side means the last axis: torch.cat(…, -1).": (
             lambda e, before, n: torch.stack(
                 [_moved(e, before, i) for i in range(n - 1)], 1
             ).reshape(*e.shape[:2], -1)
         ),
-        "You have stacked the vectors on an axis of their own. Side by side means the last axis: "
+        "you have stacked the vectors on an axis of their own. Side by side means the last axis: "
         "torch.cat(…, -1).": lambda e, before, n: torch.stack(
             [_moved(e, before, i) for i in range(n - 1)], 2
         ),
-        "Your window always holds two tokens, as in the chapter's example with n = 3. It holds "
+        "your window always holds two tokens, as in the chapter's example with n = 3. It holds "
         "n − 1.": lambda e, before, n: _windows(e, before, 3),
-        "You take the token n − 2 positions back alone. All from there to t belong to the "
+        "you take the token n − 2 positions back alone. All from there to t belong to the "
         "window.": lambda e, before, n: _moved(e, before, n - 2),
     },
 )
@@ -472,46 +472,46 @@ LOSS = Task(
     ),
     hidden=_loss_hidden,
     mistakes={
-        "You score each token by its own row. Row t predicts token t + 1: logits[:, :-1] with "
+        "you score each token by its own row. Row t predicts token t + 1: logits[:, :-1] with "
         "ids[:, 1:].": lambda logits, ids: -float(_picked(logits, ids, 0).mean()),
-        "You have shifted the wrong way: your row t + 1 is scored on token t, which it has "
+        "you have shifted the wrong way: your row t + 1 is scored on token t, which it has "
         "seen.": lambda logits, ids: -float(_picked(logits, ids, -1).mean()),
-        "You leave out the last row, and the last token where the first is due: row t still meets "
+        "you leave out the last row, and the last token where the first is due: row t still meets "
         "token t. logits[:, :-1] goes with ids[:, 1:].": lambda logits, ids: (
             -float(_picked(logits, ids, 0)[:, :-1].mean())
         ),
         "roll brings the first token to the end of its text, and the last row is scored on it. "
         "That row predicts nothing: leave it out, logits[:, :-1] with ids[:, 1:].": _round,
-        "The index of the text is missing: log_p[:, t, ids] picks the tokens of *every* text in "
+        "the index of the text is missing: log_p[:, t, ids] picks the tokens of *every* text in "
         "every text. Use gather, or a third index, torch.arange(B)[:, None].": _every_text,
-        "You return the sum. The loss is the mean per predicted token.": lambda logits, ids: (
+        "you return the sum. The loss is the mean per predicted token.": lambda logits, ids: (
             -float(_picked(logits, ids).sum())
         ),
-        "You divide by all T tokens. The first is never predicted: there are T − 1 for each "
+        "you divide by all T tokens. The first is never predicted: there are T − 1 for each "
         "text.": lambda logits, ids: -float(_picked(logits, ids).sum()) / ids.numel(),
-        "You sum over each text and average over the texts. The loss is the mean per "
+        "you sum over each text and average over the texts. The loss is the mean per "
         "token.": lambda logits, ids: -float(_picked(logits, ids).sum(1).mean()),
-        "That is in bits. The loss is in nats: the natural logarithm.": lambda logits, ids: (
+        "that is in bits. The loss is in nats: the natural logarithm.": lambda logits, ids: (
             -float(_picked(logits, ids).mean()) / L2
         ),
-        "You average probabilities. It is the logarithm of each that counts.": lambda logits, ids: (
+        "you average probabilities. It is the logarithm of each that counts.": lambda logits, ids: (
             -float(_picked(logits, ids).exp().mean())
         ),
-        "The softmax is missing: you average logits. A logit is no log-probability before "
+        "the softmax is missing: you average logits. A logit is no log-probability before "
         "log_softmax.": lambda logits, ids: (
             -float(logits[:, :-1].gather(-1, ids[:, 1:, None]).mean())
         ),
-        "You take the logarithm at the end: the mean of logarithms is not the logarithm of the "
+        "you take the logarithm at the end: the mean of logarithms is not the logarithm of the "
         "mean.": lambda logits, ids: -float(_picked(logits, ids).exp().mean().log()),
-        "The sign is wrong: the loss is minus the log of a probability, and never negative.": (
+        "the sign is wrong: the loss is minus the log of a probability, and never negative.": (
             lambda logits, ids: float(_picked(logits, ids).mean())
         ),
-        "You take the softmax twice. cross_entropy wants logits, and takes its own.": (
+        "you take the softmax twice. cross_entropy wants logits, and takes its own.": (
             lambda logits, ids: -float(_picked(logits.softmax(-1), ids).mean())
         ),
-        "That is the binary cross-entropy that the notes name: a yes or no for each of the D "
+        "that is the binary cross-entropy that the notes name: a yes or no for each of the D "
         "tokens. One token is right among D: the categorical one.": _binary,
-        "That is a binary cross-entropy with sigmoids, a yes or no for each of the D tokens. One "
+        "that is a binary cross-entropy with sigmoids, a yes or no for each of the D tokens. One "
         "token is right among D: a softmax, and the categorical one.": _sigmoid,
         "e to a large logit overflows, and what comes out is not a number (or infinite). Use "
         "log_softmax, or subtract the largest logit first.": lambda logits, ids: (
@@ -522,7 +522,7 @@ LOSS = Task(
                 .mean()
             )
         ),
-        "The softmax has rounded a small probability to 0, and its logarithm is −∞. log_softmax "
+        "the softmax has rounded a small probability to 0, and its logarithm is −∞. log_softmax "
         "does both in one step.": lambda logits, ids: (
             -float(logits[:, :-1].softmax(-1).gather(-1, ids[:, 1:, None]).log().mean())
         ),

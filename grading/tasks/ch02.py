@@ -97,37 +97,37 @@ ELMAN = Task(
     ),
     hidden=_elman_hidden,
     mistakes={
-        "You add the embedding as it is, as the essay does. It must pass through W_x, which gives "
+        "you add the embedding as it is, as the essay does. It must pass through W_x, which gives "
         "it the width of the state.": _states_by(
             lambda x_t, h, W_x, W_h, b: (x_t + h @ W_h + b).tanh()
         ),
-        "You have transposed W_h. Here vectors are rows and stand on the left: h @ W_h.": (
+        "you have transposed W_h. Here vectors are rows and stand on the left: h @ W_h.": (
             _states_by(lambda x_t, h, W_x, W_h, b: (x_t @ W_x + h @ W_h.T + b).tanh())
         ),
-        "Your first state starts from zeros. It starts from h0.": lambda x, h0, *rest: (
+        "your first state starts from zeros. It starts from h0.": lambda x, h0, *rest: (
             _elman_states(x, torch.zeros_like(h0), *rest)
         ),
-        "You return the last state alone. All of them are asked for, one for each "
+        "you return the last state alone. All of them are asked for, one for each "
         "token.": lambda *args: _elman_states(*args)[:, -1],
-        "Your states have slipped by one: position t must hold the state after token t has been "
+        "your states have slipped by one: position t must hold the state after token t has been "
         "read.": _states_by(_step, shift=True),
         "h0 is among your states. It is there before the first token: T tokens, T "
         "states.": lambda x, h0, *rest: torch.cat([h0[:, None], _elman_states(x, h0, *rest)], 1),
-        "Your tanh is around a part of the sum. It takes all three: tanh(x_t W_x + h W_h + "
+        "your tanh is around a part of the sum. It takes all three: tanh(x_t W_x + h W_h + "
         "b).": _states_by(lambda x_t, h, W_x, W_h, b: x_t @ W_x + (h @ W_h + b).tanh()),
-        "You add b after the tanh. It belongs inside: tanh(x_t W_x + h W_h + b).": _states_by(
+        "you add b after the tanh. It belongs inside: tanh(x_t W_x + h W_h + b).": _states_by(
             lambda x_t, h, W_x, W_h, b: (x_t @ W_x + h @ W_h).tanh() + b
         ),
-        "Your axes are (B, d_hidden, T): torch.stack(…, 1) puts the tokens second.": (
+        "your axes are (B, d_hidden, T): torch.stack(…, 1) puts the tokens second.": (
             lambda *args: _elman_states(*args).mT
         ),
-        "The tanh is missing.": _states_by(lambda x_t, h, W_x, W_h, b: x_t @ W_x + h @ W_h + b),
-        "Each of your states starts from h0. The state of one step goes into the next: assign it "
+        "the tanh is missing.": _states_by(lambda x_t, h, W_x, W_h, b: x_t @ W_x + h @ W_h + b),
+        "each of your states starts from h0. The state of one step goes into the next: assign it "
         "to h inside the loop.": _deaf,
-        "Your axes are (T, B, d_hidden): torch.stack(…, 1) puts the tokens second.": (
+        "your axes are (T, B, d_hidden): torch.stack(…, 1) puts the tokens second.": (
             lambda *args: _elman_states(*args).transpose(0, 1)
         ),
-        "The bias b is missing.": lambda x, h0, W_x, W_h, b: _elman_states(
+        "the bias b is missing.": lambda x, h0, W_x, W_h, b: _elman_states(
             x, h0, W_x, W_h, torch.zeros_like(b)
         ),
     },
@@ -206,32 +206,32 @@ SLOPES = Task(
     ),
     hidden=_slopes_hidden,
     mistakes={
-        "Rows and columns are swapped: entry [i, j] says how the last state's unit j moves with "
+        "rows and columns are swapped: entry [i, j] says how the last state's unit j moves with "
         "the first state's unit i.": lambda h0, inputs, W_h: _product_of_slopes(
             h0, inputs, W_h
         ).T.contiguous(),
-        "You multiply the factors in the wrong order. With row vectors the first step stands "
+        "you multiply the factors in the wrong order. With row vectors the first step stands "
         "leftmost: product @ factor.": _product_by(_right, back=True),
-        "You take the slope of tanh at the state before the step. It belongs to the state that "
+        "you take the slope of tanh at the state before the step. It belongs to the state that "
         "comes out: 1 − h_t².": _product_by(lambda W, before, after: W * (1 - before**2)),
-        "Your slope is 1 − h. The slope of tanh is 1 − h².": _product_by(
+        "your slope is 1 − h. The slope of tanh is 1 − h².": _product_by(
             lambda W, before, after: W * (1 - after)
         ),
-        "You scale the rows of W_h by the slope. It acts on what comes out, so it scales the "
+        "you scale the rows of W_h by the slope. It acts on what comes out, so it scales the "
         "columns: W_h * (1 − h²).": _product_by(
             lambda W, before, after: W * (1 - after**2)[:, None]
         ),
-        "The slope of tanh is missing: you have a power of W_h alone.": _product_by(
+        "the slope of tanh is missing: you have a power of W_h alone.": _product_by(
             lambda W, before, after: W
         ),
-        "One factor is missing, the last: T steps, T factors.": _product_by(
+        "one factor is missing, the last: T steps, T factors.": _product_by(
             _right, drop=slice(None, -1)
         ),
-        "One factor is missing, the first: the step from h0 counts, too.": _product_by(
+        "one factor is missing, the first: the step from h0 counts, too.": _product_by(
             _right, drop=slice(1, None)
         ),
-        "You multiply entry by entry. The factors are matrices: use @.": _entrywise,
-        "You leave W_h out: the slopes of tanh are only half of each factor.": _product_by(
+        "you multiply entry by entry. The factors are matrices: use @.": _entrywise,
+        "you leave W_h out: the slopes of tanh are only half of each factor.": _product_by(
             lambda W, before, after: torch.diag(1 - after**2)
         ),
     },
@@ -332,22 +332,22 @@ GRU = Task(
     ),
     hidden=_gru_hidden,
     mistakes={
-        "The reset gate acts too early: you multiply h by r before the product with U[2]. In this "
+        "the reset gate acts too early: you multiply h by r before the product with U[2]. In this "
         "formula r multiplies what comes out, h @ U[2] + c[2].": _gru_by(_mix, late=False),
-        "The reset gate acts on h @ U[2] alone. The bias c[2] stands in the same bracket.": (
+        "the reset gate acts on h @ U[2] alone. The bias c[2] stands in the same bracket.": (
             _gru_by(_mix, outside=True)
         ),
-        "The update gate works backwards: z keeps the old state, 1 − z lets the new content in.": (
+        "the update gate works backwards: z keeps the old state, 1 − z lets the new content in.": (
             _gru_by(lambda r, z, n, h: z * n + (1 - z) * h)
         ),
-        "You have exchanged the two gates: index 0 is the reset gate r, index 1 the update gate "
+        "you have exchanged the two gates: index 0 is the reset gate r, index 1 the update gate "
         "z.": _gru_by(_mix, order=(1, 0, 2)),
-        "Your new content has a sigmoid. The gates have one; the content has tanh, so that it can "
+        "your new content has a sigmoid. The gates have one; the content has tanh, so that it can "
         "be negative.": _gru_by(_mix, activation=torch.sigmoid),
-        "The reset gate is missing: r multiplies h @ U[2] + c[2].": _unreset,
-        "You return the new content n. The step mixes it with the old state: "
+        "the reset gate is missing: r multiplies h @ U[2] + c[2].": _unreset,
+        "you return the new content n. The step mixes it with the old state: "
         "(1 − z) · n + z · h.": _gru_by(lambda r, z, n, h: n),
-        "You add all of the new content: (1 − z) must multiply it.": _gru_by(
+        "you add all of the new content: (1 − z) must multiply it.": _gru_by(
             lambda r, z, n, h: n + z * h
         ),
     },
@@ -408,42 +408,42 @@ CLIP = Task(
     ),
     hidden=_clip_hidden,
     mistakes={
-        "You clip each tensor by its own length. That turns the step another way; one length for "
+        "you clip each tensor by its own length. That turns the step another way; one length for "
         "all of them together keeps its direction.": lambda gradients, limit: [
             one * min(1.0, limit / max(float(one.norm()), 1e-12)) for one in gradients
         ],
-        "You clip each number by itself. That turns the step another way; scale all numbers by "
+        "you clip each number by itself. That turns the step another way; scale all numbers by "
         "one factor.": lambda gradients, limit: [one.clamp(-limit, limit) for one in gradients],
-        "You make short gradients longer. Below the limit they stay as they are: the factor is at "
+        "you make short gradients longer. Below the limit they stay as they are: the factor is at "
         "most 1.": _scaled(lambda gradients, limit: limit / _length(gradients).clamp_min(1e-12)),
-        "You scale whatever the length: short gradients become longer, and where all are 0 you get "
+        "you scale whatever the length: short gradients become longer, and where all are 0 you get "
         "0/0. Below the limit they stay as they are.": _scaled(
             lambda gradients, limit: limit / _length(gradients)
         ),
-        "Where all gradients are 0 you get 0/0: there is nothing to scale, and they stay as they "
+        "where all gradients are 0 you get 0/0: there is nothing to scale, and they stay as they "
         "are.": _scaled(_zero_over_zero),
-        "You add the lengths of the tensors. The length of all together is the root of the sum of "
+        "you add the lengths of the tensors. The length of all together is the root of the sum of "
         "their squares.": _scaled(
             lambda gradients, limit: min(
                 1.0, limit / max(sum(float(one.norm()) for one in gradients), 1e-12)
             )
         ),
-        "You compare the square of the length with the limit: take the root first, and then "
+        "you compare the square of the length with the limit: take the root first, and then "
         "compare.": _scaled(
             lambda gradients, limit: (
                 limit / _length(gradients) if _length(gradients) ** 2 > limit else 1.0
             )
         ),
-        "You divide by the square of the length: the root is missing.": _scaled(
+        "you divide by the square of the length: the root is missing.": _scaled(
             lambda gradients, limit: min(1.0, limit / max(float(_length(gradients)) ** 2, 1e-12))
         ),
-        "You divide all gradients by their length: the result has length 1, whatever the "
+        "you divide all gradients by their length: the result has length 1, whatever the "
         "limit.": _scaled(lambda gradients, limit: 1 / _length(gradients).clamp_min(1e-12)),
-        "You scale to the length 1. The new length is to be the limit: the factor is limit / "
+        "you scale to the length 1. The new length is to be the limit: the factor is limit / "
         "ℓ.": _scaled(
             lambda gradients, limit: 1 / _length(gradients) if _length(gradients) > limit else 1.0
         ),
-        "You take the largest number for the length. The length is the root of the sum of all "
+        "you take the largest number for the length. The length is the root of the sum of all "
         "squares.": _scaled(
             lambda gradients, limit: min(
                 1.0, limit / max(*(float(one.abs().max()) for one in gradients), 1e-12)

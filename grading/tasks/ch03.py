@@ -77,32 +77,32 @@ ADDITIVE = Task(
     ),
     hidden=_additive_hidden,
     mistakes={
-        "That is the scaled dot product, for which the notes cite Bahdanau. His score adds sW and "
+        "that is the scaled dot product, for which the notes cite Bahdanau. His score adds sW and "
         "hU, takes tanh, and then multiplies by v.": _score_by(
             lambda sW, hU, v: (sW * hU).sum(-1) / len(v) ** 0.5
         ),
-        "That is the plain dot product of sW and hU. Bahdanau's score adds the two, takes tanh, "
+        "that is the plain dot product of sW and hU. Bahdanau's score adds the two, takes tanh, "
         "and then multiplies by v.": _score_by(lambda sW, hU, v: (sW * hU).sum(-1)),
-        "The tanh is missing. Without it s only adds the same number to every source token, and "
+        "the tanh is missing. Without it s only adds the same number to every source token, and "
         "the softmax ignores that.": _score_by(lambda sW, hU, v: (sW + hU) @ v),
-        "You take tanh at the end. It belongs on the hidden layer sW + hU, before the product with "
+        "you take tanh at the end. It belongs on the hidden layer sW + hU, before the product with "
         "v.": _score_by(lambda sW, hU, v: ((sW + hU) @ v).tanh()),
-        "You take two tanh and add them. Add first: tanh(sW + hU).": _score_by(
+        "you take two tanh and add them. Add first: tanh(sW + hU).": _score_by(
             lambda sW, hU, v: (sW.tanh() + hU.tanh()) @ v
         ),
-        "You multiply sW and hU. In the additive score they are added.": _score_by(
+        "you multiply sW and hU. In the additive score they are added.": _score_by(
             lambda sW, hU, v: (sW * hU).tanh() @ v
         ),
         "v is missing: you sum the hidden layer as it is. Each hidden unit has its weight in v.": (
             _score_by(lambda sW, hU, v: (sW + hU).tanh().sum(-1))
         ),
-        "You return weights: a softmax has already been taken. The task asks for the "
+        "you return weights: a softmax has already been taken. The task asks for the "
         "scores.": lambda *args: _additive_scores(*args).softmax(-1),
-        "The query of one text meets the sources of another. sW is (B, d_a), and must become "
+        "the query of one text meets the sources of another. sW is (B, d_a), and must become "
         "(B, 1, d_a) before it is added to (B, S, d_a): (s @ W)[:, None].": (
             lambda s, h, W, U, v: (s @ W + h @ U).tanh() @ v
         ),
-        "All your texts use the query of the first one.": lambda s, h, W, U, v: (
+        "all your texts use the query of the first one.": lambda s, h, W, U, v: (
             (s[0] @ W + h @ U).tanh() @ v
         ),
     },
@@ -261,61 +261,61 @@ PADDING = Task(
     ),
     hidden=_weights_hidden,
     mistakes={
-        "You mask after the softmax. The padding still counts in the denominator, so the rows of "
+        "you mask after the softmax. The padding still counts in the denominator, so the rows of "
         "short texts sum to less than 1. Put −∞ there before the softmax.": _late,
-        "You mask after the softmax and divide by what is left. Where the padding has a huge score "
+        "you mask after the softmax and divide by what is left. Where the padding has a huge score "
         "(or all is padding), what is left is 0, and 0/0 is NaN.": _late_shared,
-        "The padding still counts: where it has a huge score, the words of its text are left with "
+        "the padding still counts: where it has a huge score, the words of its text are left with "
         "no weight. It must have −∞ first of all, before any softmax, exponential or largest "
         "score.": lambda scores, real: _late_shared(scores, real).nan_to_num(0.0),
-        "You give the padding the score 0 and divide by what is left. Where the words score far "
+        "you give the padding the score 0 and divide by what is left. Where the words score far "
         "below 0, what is left is 0, and 0/0 is NaN (so it is where all is padding). Only −∞ is "
         "low enough.": _zero_shared,
-        "You give the padding the score 0 and replace NaN by 0. Where the words score far below 0, "
+        "you give the padding the score 0 and replace NaN by 0. Where the words score far below 0, "
         "the padding has taken all their weight. Only −∞ is low enough.": (
             lambda scores, real: _zero_shared(scores, real).nan_to_num(0.0)
         ),
-        "You take the exponentials yourself and replace NaN by 0: e³⁰⁰ is ∞ and e⁻³⁰⁰ is 0, so "
+        "you take the exponentials yourself and replace NaN by 0: e³⁰⁰ is ∞ and e⁻³⁰⁰ is 0, so "
         "such words get no weight. Put −∞ at the padding and let softmax take them.": (
             lambda scores, real: _unshifted(scores, real).nan_to_num(0.0)
         ),
-        "A text of padding only gets equal weights on its padding; it is to get zeros.": (
+        "a text of padding only gets equal weights on its padding; it is to get zeros.": (
             lambda scores, real: _hiding(-INF, empty=False)(scores, real).nan_to_num(
                 1 / scores.shape[1]
             )
         ),
-        "Your mask is a large negative number, and you write zeros on the padding afterwards: "
+        "your mask is a large negative number, and you write zeros on the padding afterwards: "
         "where the words score lower still, the padding has taken their weight, and it is lost. "
         "Only −∞ is low enough.": lambda scores, real: _hiding(-1e9)(scores, real) * real,
-        "Your mask is a large negative number. Where the words score lower still, the padding gets "
+        "your mask is a large negative number. Where the words score lower still, the padding gets "
         "their weight. Only −∞ is low enough.": _hiding(-1e9),
-        "You take the exponentials yourself: e³⁰⁰ is ∞, and ∞/∞ is NaN (so is 0/0, where all is "
+        "you take the exponentials yourself: e³⁰⁰ is ∞, and ∞/∞ is NaN (so is 0/0, where all is "
         "padding). Put −∞ at the padding and let softmax take them.": _unshifted,
-        "You take the exponentials yourself and multiply them by the mask: e³⁰⁰ is ∞, and 0 · ∞ "
+        "you take the exponentials yourself and multiply them by the mask: e³⁰⁰ is ∞, and 0 · ∞ "
         "is NaN. Put −∞ at the padding and let softmax take them.": _times_mask,
-        "You count the words of a text and give its first places the weight. Padding may stand "
+        "you count the words of a text and give its first places the weight. Padding may stand "
         "anywhere: use the mask itself.": _prefixes,
-        "You have the mask the wrong way round: real is True where there *is* a word.": _hiding(
+        "you have the mask the wrong way round: real is True where there *is* a word.": _hiding(
             -INF, turned=True
         ),
-        "You have the mask the wrong way round: real is True where there *is* a word. And a text "
+        "you have the mask the wrong way round: real is True where there *is* a word. And a text "
         "of padding only gives NaN.": _hiding(-INF, turned=True, empty=False),
-        "The padding has the score 0, which the softmax turns into e⁰ = 1. Only −∞ becomes 0.": (
+        "the padding has the score 0, which the softmax turns into e⁰ = 1. Only −∞ becomes 0.": (
             _hiding(0.0, empty=False)
         ),
-        "A text of padding only gives NaN: nothing is left in its row, and 0/0 has no value. It is "
+        "a text of padding only gives NaN: nothing is left in its row, and 0/0 has no value. It is "
         "to get zeros.": _hiding(-INF, empty=False),
-        "Your mask is a large negative number. A text of padding only then gets equal weights "
+        "your mask is a large negative number. A text of padding only then gets equal weights "
         "on its padding (it is to get zeros), and words below it get none.": _hiding(
             -1e9, empty=False
         ),
-        "You do not use the mask at all: the padding gets weight.": lambda scores, real: (
+        "you do not use the mask at all: the padding gets weight.": lambda scores, real: (
             scores.softmax(-1)
         ),
-        "You use the length of the first text for all of them. Each row of real has its own.": (
+        "you use the length of the first text for all of them. Each row of real has its own.": (
             _length_of_the_first
         ),
-        "Your columns sum to 1, not your rows: that shares a source position out among the texts "
+        "your columns sum to 1, not your rows: that shares a source position out among the texts "
         "of the batch. The softmax is over the last axis.": _hiding(-INF, axis=0),
     },
 )
@@ -393,43 +393,43 @@ READ = Task(
     ),
     hidden=_map_hidden,
     mistakes={
-        "You name each row by the token that was fed in. Row i is made before token i exists, so "
+        "you name each row by the token that was fed in. Row i is made before token i exists, so "
         "its name is the token that came out: the one fed in at the next step.": _read_by(
             lambda fed: fed
         ),
-        "The last row is missing. It produced the end of the text, </s>.": (
+        "the last row is missing. It produced the end of the text, </s>.": (
             lambda weights, fed, sources: _read_map(weights, fed, sources)[:-1]
         ),
-        "The names have slipped by one in the wrong direction: row 0 produced fed[1].": _read_by(
+        "the names have slipped by one in the wrong direction: row 0 produced fed[1].": _read_by(
             lambda fed: ["</s>", *fed[:-1]]
         ),
-        "Your names run round in a circle: the last row is called <s>. It produced the end of the "
+        "your names run round in a circle: the last row is called <s>. It produced the end of the "
         "text, </s>.": _read_by(lambda fed: [*fed[1:], fed[0]]),
-        "You look for the largest weight of each column. A row is a destination, and shares its "
+        "you look for the largest weight of each column. A row is a destination, and shares its "
         "weight out over the columns: take the largest of each row.": _read_by(
             lambda fed: [*fed[1:], "</s>"], turned=True
         ),
-        "You look a token up in fed to find the next one. A word may occur twice, and index finds "
+        "you look a token up in fed to find the next one. A word may occur twice, and index finds "
         "its first place only: go by the place.": lambda weights, fed, sources: [
             ([*fed, "</s>"][fed.index(token) + 1], sources[j])
             for token, j in zip(fed, weights.argmax(1).tolist(), strict=True)
         ],
-        "You find the row of a token by looking the token up. A word may be produced twice, and "
+        "you find the row of a token by looking the token up. A word may be produced twice, and "
         "index finds its first row only: go by the place, as zip does.": (
             lambda weights, fed, sources: [
                 (token, sources[int(weights[[*fed[1:], "</s>"].index(token)].argmax())])
                 for token in [*fed[1:], "</s>"]
             ]
         ),
-        "You collect the pairs in a dict, which keeps one pair for each word. A word that is "
+        "you collect the pairs in a dict, which keeps one pair for each word. A word that is "
         "produced twice has two rows: use a list.": lambda weights, fed, sources: list(
             dict(_read_map(weights, fed, sources)).items()
         ),
-        "Each pair is the wrong way round: first the token produced, then the source it looked "
+        "each pair is the wrong way round: first the token produced, then the source it looked "
         "at.": lambda weights, fed, sources: [
             (source, token) for token, source in _read_map(weights, fed, sources)
         ],
-        "You give the place of the source, not its word: sources[place].": (
+        "you give the place of the source, not its word: sources[place].": (
             lambda weights, fed, sources: [
                 (pair[0], place)
                 for pair, place in zip(
@@ -487,25 +487,25 @@ SHARP = Task(
     ),
     hidden=_sharp_hidden,
     mistakes={
-        "A weight of 0 gives NaN: ln 0 is −∞, and 0 · (−∞) has no value. Such a term counts 0: use "
+        "a weight of 0 gives NaN: ln 0 is −∞, and 0 · (−∞) has no value. Such a term counts 0: use "
         "torch.where, torch.xlogy or torch.special.entr.": lambda weights: (
             -(weights * weights.log()).sum(-1)
         ).exp(),
-        "That is the entropy, in nats. Its exponential is a number of words.": _entropy,
-        "The sign is lost: you have exp(Σ a ln a), one divided by the number of words.": (
+        "that is the entropy, in nats. Its exponential is a number of words.": _entropy,
+        "the sign is lost: you have exp(Σ a ln a), one divided by the number of words.": (
             lambda weights: (-_entropy(weights)).exp()
         ),
-        "You mix two logarithms: the entropy with log2 goes with 2 to its power, the one with ln "
+        "you mix two logarithms: the entropy with log2 goes with 2 to its power, the one with ln "
         "goes with e.": lambda weights: (_entropy(weights) / L2).exp(),
-        "You average the terms where they are summed: Σ over the source, not the mean.": (
+        "you average the terms where they are summed: Σ over the source, not the mean.": (
             lambda weights: (_entropy(weights) / weights.shape[-1]).exp()
         ),
-        "You sum over the wrong axis: each row, along the sources (the last axis), has its own "
+        "you sum over the wrong axis: each row, along the sources (the last axis), has its own "
         "entropy.": lambda weights: torch.special.entr(weights).sum(-2).exp(),
-        "You give one number for all rows. Each row has its own.": lambda weights: (
+        "you give one number for all rows. Each row has its own.": lambda weights: (
             torch.special.entr(weights).sum().exp()
         ),
-        "You count the weights that are not 0. A weight of a thousandth then counts as much as "
+        "you count the weights that are not 0. A weight of a thousandth then counts as much as "
         "one of a half.": lambda weights: (weights > 0).sum(-1).to(weights.dtype),
         **{
             f"Weights below {least:g} are as good as 0 in your answer. Small ones count, too, and "
@@ -516,11 +516,11 @@ SHARP = Task(
             )
             for least in (1e-2, 1e-3)
         },
-        "You put a smallest weight (clamp) under the logarithm, and it is larger than some weights "
+        "you put a smallest weight (clamp) under the logarithm, and it is larger than some weights "
         "that are not 0. Only an exact 0 needs help.": lambda weights: (
             -(weights * weights.clamp(min=1e-3).log()).sum(-1)
         ).exp(),
-        "That is one over the largest weight. It knows nothing of the others.": lambda weights: (
+        "that is one over the largest weight. It knows nothing of the others.": lambda weights: (
             1 / weights.amax(-1)
         ),
     },

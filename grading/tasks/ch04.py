@@ -105,34 +105,34 @@ ATTEND = Task(
     ),
     hidden=_attend_hidden,
     mistakes={
-        "You subtract one largest score for all rows. Where a row lies far below it, all its "
+        "you subtract one largest score for all rows. Where a row lies far below it, all its "
         "exponentials are 0, and 0/0 is NaN: each row has a largest score of its own, "
         "amax(-1, keepdim=True).": _attend_one_top,
-        "Your softmax is over axis 2. Those are the keys where one axis stands in front; with a "
+        "your softmax is over axis 2. Those are the keys where one axis stands in front; with a "
         "batch and its heads they are axis 3. Count from the end: dim=-1.": _attend_axis_2,
-        "You take the exponentials yourself, and e²⁰⁰ overflows: subtract the largest score of "
+        "you take the exponentials yourself, and e²⁰⁰ overflows: subtract the largest score of "
         "each row first, or let softmax do it.": _attend_unshifted,
-        "You do not divide the scores: before the softmax they are divided by √d_k, the square "
+        "you do not divide the scores: before the softmax they are divided by √d_k, the square "
         "root of the width of a query.": _attend_by(lambda q, k, v: 1),
-        "You divide the scores by d_k itself. It is the square root of d_k.": _attend_by(
+        "you divide the scores by d_k itself. It is the square root of d_k.": _attend_by(
             lambda q, k, v: q.shape[-1]
         ),
-        "You divide by the root of the width of the values. What counts is d_k, the width of "
+        "you divide by the root of the width of the values. What counts is d_k, the width of "
         "queries and keys: q.shape[-1].": _attend_by(lambda q, k, v: v.shape[-1] ** 0.5),
-        "You divide by the root of the number of keys. What counts is d_k, their width: the last "
+        "you divide by the root of the number of keys. What counts is d_k, their width: the last "
         "axis.": _attend_by(lambda q, k, v: k.shape[-2] ** 0.5),
-        "Your weights sum to 1 along the query axis: each column is shared out among the queries. "
+        "your weights sum to 1 along the query axis: each column is shared out among the queries. "
         "The softmax goes over the keys, the last axis of q kᵀ (dim=-1), and nothing is turned "
         "after it.": _attend_by(lambda q, k, v: q.shape[-1] ** 0.5, axis=-2),
-        "You divide by √d_k after the softmax. Then the rows sum to 1/√d_k; divide the scores "
+        "you divide by √d_k after the softmax. Then the rows sum to 1/√d_k; divide the scores "
         "before it.": _attend_late,
-        "You return the output alone. The task asks for two things: return output, weights.": (
+        "you return the output alone. The task asks for two things: return output, weights.": (
             lambda q, k, v: _attend(q, k, v)[0]
         ),
-        "You return the weights alone. The task asks for two things: return output, weights.": (
+        "you return the weights alone. The task asks for two things: return output, weights.": (
             lambda q, k, v: _attend(q, k, v)[1]
         ),
-        "You return the two in the wrong order: the output comes first, then the weights.": (
+        "you return the two in the wrong order: the output comes first, then the weights.": (
             lambda q, k, v: _attend(q, k, v)[::-1]
         ),
     },
@@ -220,55 +220,55 @@ CAUSAL = Task(
     ),
     hidden=_causal_hidden,
     mistakes={
-        "You multiply the scores by the mask, as the notes say. −∞ times a negative score is +∞, "
+        "you multiply the scores by the mask, as the notes say. −∞ times a negative score is +∞, "
         "times zero it is NaN. Add a mask, or use masked_fill.": _multiplied,
-        "You hide s ≤ t, as the notes print it: no token sees itself, and the first row, which may "
+        "you hide s ≤ t, as the notes print it: no token sees itself, and the first row, which may "
         "look at nothing, is NaN. Hide t > s: the strict upper triangle, torch.triu(…, "
         "1).": _filled(-INF, shift=-1),
-        "You hide s ≤ t, as the notes print it, and the first row is 0: its token looks at "
+        "you hide s ≤ t, as the notes print it, and the first row is 0: its token looks at "
         "nothing, and no token sees itself. Hide t > s: torch.triu(…, 1).": (
             lambda scores: _filled(-INF, shift=-1)(scores).nan_to_num(0.0)
         ),
-        "You hide what may be seen, t ≤ s, and the last row is left with nothing: NaN. masked_fill "
+        "you hide what may be seen, t ≤ s, and the last row is left with nothing: NaN. masked_fill "
         "writes where the mask is True; if yours is True where a token *may* look, use ~mask.": (
             _allowed_hidden
         ),
-        "You hide what may be seen, t ≤ s, and the last row is 0. masked_fill writes where the "
+        "you hide what may be seen, t ≤ s, and the last row is 0. masked_fill writes where the "
         "mask is True; if yours is True where a token *may* look, use ~mask.": (
             lambda scores: _allowed_hidden(scores).nan_to_num(0.0)
         ),
-        "You let every token see one position ahead: the diagonal above the main one must be "
+        "you let every token see one position ahead: the diagonal above the main one must be "
         "hidden too (t > s).": _filled(-INF, shift=1),
-        "You hide the past and keep the future. The rows are the destinations s, the columns the "
+        "you hide the past and keep the future. The rows are the destinations s, the columns the "
         "sources t, and t > s is the upper triangle.": lambda scores: _filled(-INF)(
             scores.flip(-1, -2)
         ).flip(-1, -2),
-        "You mask after the softmax. Your rows do not sum to 1: the hidden scores still sit in the "
+        "you mask after the softmax. Your rows do not sum to 1: the hidden scores still sit in the "
         "denominator. Put −∞ there before the softmax.": _late,
-        "You take the exponentials yourself, and e³⁰⁰ overflows (or e to a very low score is 0). "
+        "you take the exponentials yourself, and e³⁰⁰ overflows (or e to a very low score is 0). "
         "Subtract the largest allowed score of each row first, or let softmax do it.": _unshifted,
-        "You mask after the softmax and divide by what is left. On paper that is the same; here "
+        "you mask after the softmax and divide by what is left. On paper that is the same; here "
         "the hidden score was so large that what is left rounds to 0, and 0/0 is NaN. Mask before "
         "the softmax.": _late_shared,
-        "You take the exponentials yourself and multiply them by a mask: e³⁰⁰ is ∞, and 0 · ∞ is "
+        "you take the exponentials yourself and multiply them by a mask: e³⁰⁰ is ∞, and 0 · ∞ is "
         "NaN. Let softmax take them, after the mask.": _times_mask,
-        "You replace NaN by 0: such a row gives its weight to nobody. Find where the NaN comes "
+        "you replace NaN by 0: such a row gives its weight to nobody. Find where the NaN comes "
         "from; with −∞ before the softmax there is none.": lambda scores: _late_shared(
             scores
         ).nan_to_num(0.0),
-        "You set the hidden scores to 0. The softmax turns a 0 into e⁰ = 1, which is not nothing. "
+        "you set the hidden scores to 0. The softmax turns a 0 into e⁰ = 1, which is not nothing. "
         "Only −∞ becomes 0.": _filled(0.0),
-        "Your mask is a large negative number. Where a real score lies below it, a hidden position "
+        "your mask is a large negative number. Where a real score lies below it, a hidden position "
         "gets the weight. Only −∞ is low enough.": _filled(-1e9),
-        "Your mask is a large negative number, and you write zeros on the future afterwards: where "
+        "your mask is a large negative number, and you write zeros on the future afterwards: where "
         "a real score is lower still, the future has taken the weight, and it is lost. Only −∞ is "
         "low enough.": lambda scores: _filled(-1e9)(scores).tril(),
-        "You build the mask by a product, and 0 · ∞ is NaN: use masked_fill (or torch.where).": (
+        "you build the mask by a product, and 0 · ∞ is NaN: use masked_fill (or torch.where).": (
             lambda scores: (scores + torch.ones(scores.shape[-2:]).triu(1) * -INF).softmax(-1)
         ),
-        "Your columns sum to 1, not your rows: the softmax over the sources is the last axis "
+        "your columns sum to 1, not your rows: the softmax over the sources is the last axis "
         "(dim=-1).": _filled(-INF, axis=-2),
-        "You return the masked scores. The task asks for the weights: take the "
+        "you return the masked scores. The task asks for the weights: take the "
         "softmax.": lambda scores: scores.masked_fill(_future(scores), -INF),
     },
 )
@@ -330,24 +330,24 @@ MERGED = Task(
     ),
     hidden=_merged_hidden,
     mistakes={
-        "That is A = x W_QKᵀ xᵀ as the essay prints it: who asks and who answers have changed "
+        "that is A = x W_QKᵀ xᵀ as the essay prints it: who asks and who answers have changed "
         "places, and no row sums to 1.": _merged_by(lambda x, d_k: 1, turn=True, axis=None),
-        "Rows and columns are swapped: with W_QK = W_Q W_Kᵀ the scores are x W_QK xᵀ, without "
+        "rows and columns are swapped: with W_QK = W_Q W_Kᵀ the scores are x W_QK xᵀ, without "
         "another transpose.": _merged_by(_root, turn=True),
-        "Your scores have the essay's transpose, and are not divided by √d_k.": _merged_by(
+        "your scores have the essay's transpose, and are not divided by √d_k.": _merged_by(
             lambda x, d_k: 1, turn=True
         ),
-        "These are scores, not weights: the softmax is missing.": _merged_by(_root, axis=None),
-        "These are scores, not weights: the softmax is missing, and so is the division by "
+        "these are scores, not weights: the softmax is missing.": _merged_by(_root, axis=None),
+        "these are scores, not weights: the softmax is missing, and so is the division by "
         "√d_k.": _merged_by(lambda x, d_k: 1, axis=None),
-        "The division by √d_k is missing. Merging the matrices does not make it go "
+        "the division by √d_k is missing. Merging the matrices does not make it go "
         "away.": _merged_by(lambda x, d_k: 1),
-        "You divide by d_k itself. It is its square root.": _merged_by(lambda x, d_k: d_k),
-        "You divide by √d_model, the width of W_QK. The head's own width is d_k; after the merge "
+        "you divide by d_k itself. It is its square root.": _merged_by(lambda x, d_k: d_k),
+        "you divide by √d_model, the width of W_QK. The head's own width is d_k; after the merge "
         "no shape shows it any more, so it comes as an argument.": _merged_by(
             lambda x, d_k: math.sqrt(x.shape[-1])
         ),
-        "Your columns sum to 1, not your rows. The softmax must go over the sources, the last axis "
+        "your columns sum to 1, not your rows. The softmax must go over the sources, the last axis "
         "of x W_QK xᵀ (dim=-1), and nothing is turned after it.": _merged_by(_root, axis=-2),
     },
     forbidden=("scaled_dot_product_attention",),
@@ -407,27 +407,27 @@ HEADS = Task(
     ),
     hidden=_heads_hidden,
     mistakes={
-        "You return the sum over the heads, which is the output of the layer. Asked is what each "
+        "you return the sum over the heads, which is the output of the layer. Asked is what each "
         "head adds: keep the axis of the heads.": lambda heads, W_O: _head_contributions(
             heads, W_O
         ).sum(1),
-        "You cut W_O like a comb: row 0, H, 2H, … to the first head. After a concatenation the "
+        "you cut W_O like a comb: row 0, H, 2H, … to the first head. After a concatenation the "
         "d_v rows of a head stand together: reshape to (H, d_v, d_model).": _contributions_by(
             lambda W_O, count, d_v: W_O.reshape(d_v, count, -1).transpose(0, 1)
         ),
-        "All your heads use the first block of W_O. Head h owns the rows h · d_v up to "
+        "all your heads use the first block of W_O. Head h owns the rows h · d_v up to "
         "(h + 1) · d_v.": _contributions_by(
             lambda W_O, count, d_v: W_O[:d_v].expand(count, d_v, -1)
         ),
-        "Your blocks of W_O are in reverse order: head 0 owns the first d_v rows.": (
+        "your blocks of W_O are in reverse order: head 0 owns the first d_v rows.": (
             _contributions_by(lambda W_O, count, d_v: W_O.reshape(count, d_v, -1).flip(0))
         ),
-        "A reshape has mixed heads with tokens. reshape keeps the order in memory; to move an "
+        "a reshape has mixed heads with tokens. reshape keeps the order in memory; to move an "
         "axis, use transpose or permute first.": _reshaped,
-        "Your axes are (B, T, H, d_model). Asked are (B, H, T, d_model).": (
+        "your axes are (B, T, H, d_model). Asked are (B, H, T, d_model).": (
             lambda heads, W_O: _head_contributions(heads, W_O).transpose(1, 2)
         ),
-        "You give every head the same share of the sum. The heads write different things: multiply "
+        "you give every head the same share of the sum. The heads write different things: multiply "
         "each by its own block of W_O.": lambda heads, W_O: (
             _head_contributions(heads, W_O).mean(1, keepdim=True).expand(-1, heads.shape[1], -1, -1)
         ),
@@ -503,24 +503,24 @@ WORDS = Task(
     ),
     hidden=_words_hidden,
     mistakes={
-        "You average both ways. A word in three pieces then receives a third of what it was given, "
+        "you average both ways. A word in three pieces then receives a third of what it was given, "
         "and your rows sum to less than 1. Sum over the pieces that are attended to (the "
         "columns).": _merge_by("mean", "mean"),
-        "You average both ways and then divide each row by its sum. The rows sum to 1 again, but a "
+        "you average both ways and then divide each row by its sum. The rows sum to 1 again, but a "
         "word in three pieces still counts a third. Sum over the pieces that are attended to (the "
         "columns).": lambda weights, word_ids: (
             _merge(weights, word_ids, "mean", "mean")
             / _merge(weights, word_ids, "mean", "mean").sum(-1, keepdim=True)
         ),
-        "You sum both ways. A word in three pieces then gives out three times as much as it has, "
+        "you sum both ways. A word in three pieces then gives out three times as much as it has, "
         "and its row sums to 3. Average over the pieces that attend (the rows).": _merge_by(
             "sum", "sum"
         ),
-        "You have rows and columns the wrong way round: sum what goes to the pieces (columns), "
+        "you have rows and columns the wrong way round: sum what goes to the pieces (columns), "
         "average what comes from them (rows).": _merge_by("sum", "mean"),
-        "You take the largest weight where the sum is asked for: what goes to the pieces of a word "
+        "you take the largest weight where the sum is asked for: what goes to the pieces of a word "
         "adds up.": _merge_by("mean", "max"),
-        "You merge the columns only: the rows are still tokens. Average the rows of a "
+        "you merge the columns only: the rows are still tokens. Average the rows of a "
         "word.": lambda weights, word_ids: torch.stack(
             [
                 weights[..., [t for t, w in enumerate(word_ids) if w == word]].sum(-1)
@@ -528,9 +528,9 @@ WORDS = Task(
             ],
             -1,
         ),
-        "You let the first piece speak for the whole word. Average over all its pieces: the last "
+        "you let the first piece speak for the whole word. Average over all its pieces: the last "
         "may look elsewhere.": _merge_by("first", "sum"),
-        "You keep only the first piece of each word, in rows and columns. The weight on the other "
+        "you keep only the first piece of each word, in rows and columns. The weight on the other "
         "pieces is lost.": _merge_by("first", "first"),
     },
 )

@@ -14,13 +14,9 @@ from typing import Any
 import torch
 
 from attnlib.data import reviews
-from attnlib.explain import (
-    adversarial_attention,
-    gradient_times_input,
-    kendall,
-    leave_one_out,
-    permutation_shift,
-)
+from attnlib.explain.adversary import adversarial_attention
+from attnlib.explain.faithfulness import kendall, permutation_shift
+from attnlib.explain.saliency import gradient_times_input, leave_one_out
 from attnlib.models import AttentionClassifier, ClassifierOutput
 from attnlib.training.classification import (
     Examples,

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from attnlib.decoding import generate, greedy
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.pretrained.conversion import from_gpt2
+from attnlib.pretrained.conversion import convert
 from attnlib.training import next_token_loss
 from recipes.language import GPT
 
@@ -47,7 +47,7 @@ def both() -> tuple[Transformer, nn.Module]:
             eos_token_id=None,
         )
     )
-    ours.load_state_dict(from_gpt2(theirs.transformer.state_dict(), config))
+    ours.load_state_dict(convert(theirs.transformer.state_dict(), config, "gpt2"))
     return ours, theirs
 
 

@@ -12,9 +12,10 @@ import pytest
 from attnlib.pretrained import language_model, minilm
 from attnlib.trace import Trace
 from attnlib.widgets import AttentionView, Frames, explore
-from book import live
+from book import ROOT, live
 from book.export import Live, byte_level, models, stamp
 from book.notebooks import Assets
+from book.pages import with_links
 
 
 def test_the_exported_tokenizer_is_the_course_s_own() -> None:
@@ -97,3 +98,9 @@ def test_a_view_leads_to_its_model_with_its_sentence() -> None:
     )
     assert "#reviews-gpt=The%20film" in live.link(state(explore(language_model().trace(text))), "")
     assert live.link(state(Frames(["one", "two"], name="step")), "") == ""
+
+
+def test_a_link_to_what_is_no_page_leaves_its_words() -> None:
+    text = "[a](course.py), [b](docs/teaching.md#top), [c](https://x.org), ![d](e.png)"
+    told = with_links(text, Path("README.md"), {ROOT / "docs/teaching.md"})
+    assert told == text.replace("[a](course.py)", "a")

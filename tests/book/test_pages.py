@@ -209,6 +209,7 @@ def test_a_second_build_writes_nothing_anew(site: Path, views: Any) -> None:
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.usefixtures("browser")
 def test_pdf_has_bookmarks_tags_and_alternative_texts(site: Path, tmp_path: Path) -> None:
     from book.printing import pdf
 

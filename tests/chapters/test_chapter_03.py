@@ -9,7 +9,7 @@ import torch
 from chapter_code import definitions
 
 from attnlib.data import Pairs, pairs_of, spell
-from attnlib.models.seq2seq import beam, greedy
+from attnlib.decoding import translate
 
 HELPERS = ("rng", "draw", "shown", "drawn", "short", "long", "train", "test", "en", "de", "learn")
 MEASURES = ("exact", "alignment", "tens", "ones", "swapped", "EvenLook", "log_probability")
@@ -105,7 +105,7 @@ def test_wrong_translations_are_more_probable_to_the_model_than_right_ones() -> 
     """So no search could find the right ones; of the right translations it is the other way."""
     known, model = chapter(), translator("additive", 4)
     pairs = of_length(14, 150)
-    ids, log_p = greedy(model, known.en.batch(pairs.sources))
+    ids, log_p = translate(model, known.en.batch(pairs.sources))
     written = [known.de.decode(row) for row in ids]
     found = known.log_probability(model, pairs.sources, written)
     torch.testing.assert_close(found, log_p, atol=1e-3, rtol=0)
@@ -114,7 +114,7 @@ def test_wrong_translations_are_more_probable_to_the_model_than_right_ones() -> 
     assert wrong.sum() > 10
     assert more[wrong].float().mean() > 0.5
     assert not more[~wrong].any()
-    wider = beam(model, known.en.batch(pairs.sources), beams=4)[0]
+    wider = translate(model, known.en.batch(pairs.sources), beams=4)[0]
     mended = [known.de.decode(row) == t for row, t in zip(wider, pairs.targets, strict=True)]
     assert sum(mended) < (~wrong).sum() + 0.5 * wrong.sum()
 

@@ -185,22 +185,23 @@ def test_positions_past_the_trained_length(streams):
 def test_distances_and_the_number_of_sources_both_harm_the_rotary_model(streams):
     """A window of 64 repairs it; distance alone repairs more than the number alone."""
     batch = streams[: len(streams) // 513 * 513].view(-1, 513)[:24]
-    names = ("kinds", "trained", "back", "window", "lots", "order_of", "scattered", "read_near")
-    chapter, back = definitions("05_gpt2", *names), torch.arange(512)
+    names = ("kinds", "trained", "back", "causal", "window", "lots", "order_of", "scattered")
+    chapter = definitions("05_gpt2", *names, "only", "no_further")
+    back = torch.arange(512)
     back = back[:, None] - back
     for seen in (chapter.window, chapter.scattered):
         assert torch.equal(seen.sum(1), torch.arange(1, 513).clamp(max=64))
         assert not seen[back < 0].any()
     assert back[chapter.window].max() == 63
     assert back[chapter.scattered].max() > 400
-    plain = spans(pretrained.load("positions-rotary"), batch)
-    found = {}
+    rotary = pretrained.load("positions-rotary")
+    plain, found = spans(rotary, batch), {}
     for seen in ("window", "causal", "scattered"):
-        mask = back >= 0 if seen == "causal" else getattr(chapter, seen)
-        for clamp in (False, True):
-            read = partial(chapter.read_near, seen=mask, clamp=clamp)
-            found[seen, clamp] = spans(read, batch)
-            assert found[seen, clamp][0] == pytest.approx(plain[0], abs=1e-3)
+        mask = getattr(chapter, seen)
+        ways = partial(rotary, edits=chapter.only(mask)), partial(chapter.no_further, seen=mask)
+        for clamp, read in enumerate(ways):
+            found[seen, bool(clamp)] = spans(read, batch)
+            assert found[seen, bool(clamp)][0] == pytest.approx(plain[0], abs=1e-3)
     found = {key: beyond for key, (*_, beyond) in found.items()}
     assert found["causal", False] == pytest.approx(plain[2], abs=1e-3), "as the library reads"
     assert found["window", True] == pytest.approx(found["window", False], abs=1e-3)
@@ -242,17 +243,15 @@ def test_a_block_reads_at_a_fixed_size_and_its_words_drown(streams):
     model = pretrained.language_model().model
     batch = streams[: len(streams) // 129 * 129].view(-1, 129)[:24]
 
-    def loss(factor, blocks):
+    def loss(edits):
         with torch.no_grad():
-            x = model.blocks[0](model.embed(batch[:, :-1])).residual * factor
-            for block in blocks:
-                x = block(x).residual
-            logits = model.final_norm(x) @ model.W_U
+            logits = model(batch[:, :-1], edits=edits)
         return F.cross_entropy(logits.mT, batch[:, 1:]).item()
 
-    usual, loud = (loss(factor, model.blocks[1:]) for factor in (1, 100))
+    usual, loud = loss({}), loss({("stream", 1): lambda x: 100 * x})
     assert loud > usual + 1
-    assert abs(loud - loss(1, [])) < 0.3
+    first = next(model.run(model.embed(batch[:, :-1]))).residual
+    assert abs(loud - loss({("stream", 4): lambda x: first})) < 0.3
 
 
 @pytest.mark.claim(16)

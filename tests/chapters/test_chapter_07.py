@@ -14,17 +14,9 @@ from scipy.stats import kendalltau
 
 from attnlib import pretrained
 from attnlib.data import reviews
-from attnlib.explain import (
-    adversarial_attention,
-    aggregate,
-    exact_adversary,
-    gradient,
-    leave_one_out,
-    permutation_shift,
-    random_scores,
-    select,
-    uniform,
-)
+from attnlib.explain.adversary import adversarial_attention, exact_adversary
+from attnlib.explain.faithfulness import permutation_shift, random_scores, select, uniform
+from attnlib.explain.saliency import aggregate, gradient, leave_one_out
 from attnlib.models import transformer
 from attnlib.pretrained import classifier
 from attnlib.training.classification import (
@@ -319,7 +311,7 @@ def test_the_order_of_all_words_and_the_first_word_are_two_questions(lstm, few):
 
 @pytest.mark.claim(30)
 def test_significance_grows_with_length_and_tau_does_not(lstm, few):
-    from attnlib.explain import kendall
+    from attnlib.explain.faithfulness import kendall
 
     alpha = classify_all(lstm, few).attention
     found = kendall(alpha, CHAPTER.gradients(lstm, few), few.mask)

@@ -3,7 +3,6 @@
 The two minima and their maps are tested in test_histogram.py, with the claims.
 """
 
-import copy
 import math
 
 import pytest
@@ -13,9 +12,8 @@ from torch import Tensor
 
 from attnlib import pretrained
 from attnlib.data import histogram, histogram_labels
-from attnlib.models.histogram import HistogramModel, accuracy, count_loss, fresh, map_facts
-from attnlib.training import fit
-from recipes.histogram import BATCH, LR, MIXERS, QUICK, SEED, STARTS, WARMUP, trained
+from attnlib.models.histogram import HistogramModel, accuracy, count_loss, map_facts
+from recipes.histogram import QUICK, SEED, STARTS, trained
 
 CHAPTER = definitions(
     "08_histogram_task",
@@ -27,25 +25,6 @@ CHAPTER = definitions(
 def rows(n: int = 1000, seed: int = 8) -> tuple[Tensor, Tensor]:
     ids = torch.randint(15, (n, 10), generator=torch.Generator().manual_seed(seed))
     return ids, histogram_labels(ids)
-
-
-def unfinished(sees: str, seed: int) -> HistogramModel:
-    """A model as it was after 400 of 1,000 steps; the seed is not the chapter's."""
-    torch.manual_seed(seed)
-    model, kept = HistogramModel(sees=sees), []
-
-    class Enough(Exception):
-        pass
-
-    def look(step: int, model: torch.nn.Module) -> None:
-        if step == 400:
-            kept.append(copy.deepcopy(model))
-            raise Enough
-
-    settings = {"steps": 1000, "lr": LR, "warmup": WARMUP, "progress": False}
-    with pytest.raises(Enough):
-        fit(model, fresh(BATCH, seed=seed), count_loss, on_step=look, **settings)
-    return kept[0]
 
 
 # -- one diagonal is as good as another -------------------------------------------------------
@@ -79,12 +58,13 @@ def test_some_semantic_models_learn_faster_and_the_others_are_stuck() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_a_hundred_small_steps_move_no_model_far_not_even_an_unfinished_one() -> None:
     for sees in ("semantic", "positional"):
-        done, other = pretrained.load(f"histogram-{sees}"), unfinished(sees, seed=3)
         moved, fell = [], []
-        for model in (done, other):
-            start, pushed = model.unfreeze(), CHAPTER.push(model, torch.optim.SGD, 1e-3, steps=100)
+        for name in (f"histogram-{sees}", f"histogram-{sees}-unfinished"):
+            start = pretrained.load(name).unfreeze()
+            pushed = CHAPTER.push(start, torch.optim.SGD, 1e-3, steps=100, seed=5)
             moved.append(CHAPTER.distance(start, pushed))
             with torch.no_grad():
                 fell.append((count_loss(start, rows()) - count_loss(pushed, rows())).item())
@@ -92,6 +72,7 @@ def test_a_hundred_small_steps_move_no_model_far_not_even_an_unfinished_one() ->
         assert fell[1] > 0.003 > 0.001 > fell[0]  # though one of them has not arrived
 
 
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.slow
 def test_pushed_with_adam_an_unfinished_positional_model_looks_at_tokens_a_finished_does_not():
@@ -103,8 +84,8 @@ def test_pushed_with_adam_an_unfinished_positional_model_looks_at_tokens_a_finis
         facts = map_facts(free, ids)
         return facts["same"] - facts["other"]
 
-    finished, control = pretrained.load("histogram-positional"), unfinished("positional", seed=3)
-    left, stayed = looks(control), looks(finished)
+    stayed = looks(pretrained.load("histogram-positional"))
+    left = looks(pretrained.load("histogram-positional-unfinished"))
     assert left > max(0.01, 3 * abs(stayed))
 
 
@@ -208,7 +189,7 @@ def test_one_unit_counts_from_some_starts_and_under_a_softmax_from_none() -> Non
 @pytest.mark.slow
 def test_the_border_at_one_unit_per_symbol_is_not_sharp() -> None:
     """Twelve units for fifteen symbols, behind a softmax; with four it hardly counts."""
-    size = MIXERS["dot + softmax"] | {"plain": True, "d_model": 32, "d_hidden": 12}
+    size = {"mixer": "dot + softmax", "d_model": 32, "d_hidden": 12}
     twelve = accuracy(trained(size, SEED, QUICK)[0], *rows(5000))
     grid = pretrained.card("histogram-counting")["grid"]
     four, sixteen = grid["accuracy"]["dot + softmax"][3][1:3]

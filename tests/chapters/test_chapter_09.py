@@ -17,6 +17,7 @@ CHAPTER = definitions(
     "09_circuits",
     *("beyond", "ov_of", "random_head", "seen_before", "highest", "falls_of", "fall_without"),
     *("swapped", "agreement", "centred", "crossing", "gain_of", "induction_without", "repetition"),
+    "replaced",
 )
 SPACE = CHAPTER.beyond.__globals__
 
@@ -34,7 +35,7 @@ def one():
     held = token_stream(reviews("imdb").validation.texts, lm.tokenizer)
     SPACE.update(D=4096, bpe=lm.tokenizer, held=held, model=lm.model, W_U=lm.model.W_U)
     state = next(lm.model.run(lm.model.embed(held[: 60 * 128].view(60, 128)), need_weights=True))
-    SPACE["means"] = state.head_outputs.mean((0, 2))
+    SPACE["means"] = state.mixed.mean((0, 2))
     count = CHAPTER.seen_before(held)
     expected = count.sum(1, keepdim=True) * count.sum(0) / count.sum()
     SPACE["usual"] = expected >= 5
@@ -211,11 +212,12 @@ def test_without_the_previous_token_head_there_is_no_induction(two):
     model, ids, history = two
     giver = int(history["previous"][-1, 0].argmax())
     before, gain = scores(model, ids).max(), CHAPTER.gain_of(model.hidden(ids), ids).mean()
-    written = next(model.run(model.embed(ids))).head_outputs
+    mixed = next(model.run(model.embed(ids))).mixed
     for h in range(4):
         after = CHAPTER.induction_without(h).max()
         assert after < 0.1 if h == giver else after > 0.8 * before
-        cut = circuits.replaced_head(model, ids, 0, h, written[:, h].mean((0, 1)))
+        edit = CHAPTER.replaced(h, mixed[:, h].mean((0, 1)))
+        cut = model.hidden(ids, edits={("mixed", 0): edit})
         left = CHAPTER.gain_of(cut, ids).mean() / gain
         assert left < 0.1 if h == giver else left > 0.9
 

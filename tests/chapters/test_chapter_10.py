@@ -17,15 +17,15 @@ from sklearn.preprocessing import StandardScaler
 from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.explain import heads
-from attnlib.explain.relevance import halves_rule, relevance, z_rule
+from attnlib.explain.relevance import alpha_beta_rule, relevance, z_rule
 from attnlib.models import Transformer
-from attnlib.models.gates import attention_layers, with_gates
+from attnlib.models.gates import attention_layers
 from attnlib.pretrained import card, load
 from attnlib.pretrained.translators import exact, numbers, quality, rows_of, vocabularies
 from attnlib.trace import merge_words
 from attnlib.training import token_stream
 from recipes import translation
-from recipes.pruning import measuring_rows
+from recipes.pruning import measuring_rows, with_gates
 from recipes.translation import TRANSLATORS, learn
 
 CHAPTER = definitions(
@@ -386,7 +386,7 @@ def test_length_is_a_matter_of_the_positions():
 
 
 @pytest.mark.claim(68)
-@pytest.mark.parametrize("rule", [z_rule, halves_rule])
+@pytest.mark.parametrize("rule", [z_rule, alpha_beta_rule])
 def test_relevance_is_conserved_but_for_the_shifts(rule):
     rows = rows_of(vocabularies(), numbers(5, 3, tested=True))
     model = load("translator").double()

@@ -303,16 +303,18 @@ def test_late_layers_decide_less_and_matter_less(deep):
     n = real.shape[1]
     draw = torch.Generator().manual_seed(0)
     chances = torch.rand(200, n, n, generator=draw).masked_fill(~real[:, None], -1)
-    y = recipe.predicted(deep.model, x, real, {})
+    drawn_words = torch.nn.functional.one_hot(chances.argmax(-1), n).float()
+
+    def moved(weights, layers):
+        edits = {("pattern", layer): lambda A: weights(A) for layer in layers}
+        return deep.model.scorer(rows.mask, edits)(x)
+
+    y = moved(None, ())
     one, none = (
-        torch.stack([(recipe.predicted(deep.model, x, real, {k: A}) - y).abs() for k in range(5)])
-        for A in (
-            torch.nn.functional.one_hot(chances.argmax(-1), n).float(),
-            torch.zeros(200, n, n),
-        )
+        torch.stack([(moved(weights, [k]) - y).abs() for k in range(5)])
+        for weights in (lambda A: drawn_words[:, None], torch.zeros_like)
     )
     assert one[0].mean() > 8 * one[4].mean()
     assert none[0].mean() > 3 * none[4].mean()
-    everywhere = dict.fromkeys(range(5), torch.zeros(200, n, n))
-    right = (recipe.predicted(deep.model, x, real, everywhere) > 0.5) == rows.labels.bool()
+    right = (moved(torch.zeros_like, range(5)) > 0.5) == rows.labels.bool()
     assert right.float().mean() < 0.6

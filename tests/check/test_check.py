@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from cells import run
+from each import each
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -56,8 +57,8 @@ def test_a_value_survives(value: Any) -> None:
     assert repr(again) == repr(value)
 
 
-@pytest.mark.parametrize("dtype", protocol.DTYPES)
-@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3, 4)])
+@each("dtype", protocol.DTYPES)
+@each("shape", [(), (0, 3), (2, 3, 4)])
 def test_a_tensor_survives_to_the_last_bit(dtype: str, shape: tuple[int, ...]) -> None:
     generator = torch.Generator().manual_seed(0)
     x = (torch.rand(shape, generator=generator, dtype=torch.float64) * 100).to(
@@ -100,7 +101,7 @@ def test_a_numpy_number_is_a_number() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         object(),
@@ -132,7 +133,7 @@ def test_a_huge_tensor_is_refused_before_it_is_written_out() -> None:
         to_json(torch.zeros(1).expand(2_000_000))
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         {},
@@ -173,8 +174,8 @@ def test_data_of_any_depth_is_a_value_error_or_a_value() -> None:
 A = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
 
-@pytest.mark.parametrize(
-    ("expected", "answer"),
+@each(
+    "expected, answer",
     [
         (A, A + 5e-5),
         (1.0, 1),
@@ -199,8 +200,8 @@ def test_what_is_right(expected: Any, answer: Any) -> None:
     assert difference(expected, answer, 1e-4) is None
 
 
-@pytest.mark.parametrize(
-    ("expected", "answer", "told"),
+@each(
+    "expected, answer, told",
     [
         (A, A.T, "the answer has the shape (3, 2), expected (2, 3)"),
         (A, A.double(), "the answer has the dtype float64, expected float32"),
@@ -361,8 +362,8 @@ def raised_by(source: str, *args: Any) -> str:
     return str(complaint("f", [Case(args, None)], answers, 1e-4))
 
 
-@pytest.mark.parametrize(
-    ("body", "told"),
+@each(
+    "body, told",
     [
         ("x @ torch.ones(3, 2, dtype=torch.float64)", "dtype=x.dtype"),
         ("torch.stack([x] * 4) @ torch.ones(2, 3).T.double()", "dtype=x.dtype"),
@@ -498,7 +499,7 @@ def test_asking_calls_with_fresh_arguments_and_reports_what_became_of_them() -> 
     assert bundle["task"] == "f"
 
 
-@pytest.mark.parametrize("error", [ValueError("bad"), SystemExit(3), AssertionError(), MemoryError])
+@each("error", [ValueError("bad"), SystemExit(3), AssertionError(), MemoryError])
 def test_whatever_is_raised_becomes_an_answer(error: Any) -> None:
     def f(x: int) -> int:
         if x == 1:
@@ -549,7 +550,7 @@ def test_what_no_task_returns_is_told() -> None:
     assert told.startswith("returned a set; a task returns None, bool")
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [None, [], {}, {"answers": 3}, {"answers": [3]}, {"answers": [{"output": {"x": 1, "y": 2}}]}],
 )
@@ -603,7 +604,7 @@ def own(source: str) -> Callable[..., Any]:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         torch.tensor([1.0, -2.0, 0.25]),
@@ -634,8 +635,8 @@ def test_a_right_answer_is_told_so(beside: Path, capsys: pytest.CaptureFixture[s
     )
 
 
-@pytest.mark.parametrize(
-    ("source", "told"),
+@each(
+    "source, told",
     [
         ("def double(x):\n    return x**2", "double: You square (double(tensor([1.0, 3.0])))"),
         ("def double(x):\n    return x[0]", "has the shape (), expected (2,)"),
@@ -673,13 +674,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("source", "name"), REFUSED.items())
+@each("source, name", REFUSED.items())
 def test_what_grading_will_refuse_is_said_at_once(beside: Path, source: str, name: str) -> None:
     with pytest.raises(NotYet, match=f"right so far, but it uses {name}, which"):
         check("double", own(source))
 
 
-@pytest.mark.parametrize(
+@each(
     "source",
     [
         "def mul(x):\n    return x + x\ndef double(x):\n    return mul(x)",
@@ -778,7 +779,7 @@ def test_grading_shows_answers_and_never_raises(
     assert capsys.readouterr().out == "", "grading tells the submission nothing"
 
 
-@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"double": 3}'])
+@each("text", [None, "", "{", "[]", '{"double": 3}'])
 def test_without_inputs_grading_shows_an_empty_bundle(
     text: str | None, beside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,8 @@
 """What a passed check notes for its reader: where, once, and never at the price of the check."""
 
 import json
-import multiprocessing
-import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cells import run
 
-from attnlib.check import check
+from attnlib.check import check, progress
 from attnlib.check.progress import FILE, READ, exercises, note, noted
 from attnlib.check.protocol import to_json
 
@@ -101,18 +101,10 @@ def test_a_file_that_cannot_be_written_stops_nothing_and_is_told(
     assert len(told) == 2
 
 
-def passes(folder: Path, number: int) -> None:
-    """Note many tasks, as one of several notebooks does."""
-    os.chdir(folder)
-    for i in range(50):
-        note(folder.name, f"task {number} {i}")
-
-
 def test_notebooks_that_note_at_once_lose_nothing(exercise: Path) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    workers = [spawn.Process(target=passes, args=(exercise, k)) for k in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    code = "import runpy, sys; note = runpy.run_path(sys.argv[1])['note']\n"
+    code += "for i in range(50): note('04_x', f'task {sys.argv[2]} {i}')"
+    command = [sys.executable, "-c", code, progress.__file__]
+    workers = [subprocess.Popen([*command, str(k)], cwd=exercise) for k in range(3)]
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
     assert noted() == {("04_x", f"task {k} {i}") for k in range(3) for i in range(50)}

@@ -8,9 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.explain import adversarial_attention, exact_adversary, jensen_shannon
-from attnlib.explain.adversary import _project_to_epsilon, _random_logits
-from attnlib.explain.faithfulness import LN2
+from attnlib.explain.adversary import (
+    _project_to_epsilon,
+    _random_logits,
+    adversarial_attention,
+    exact_adversary,
+)
+from attnlib.explain.faithfulness import LN2, jensen_shannon
 
 MASK = torch.arange(9) < torch.tensor([9, 6, 4, 2, 1])[:, None]
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from each import each
 
 from attnlib import pretrained
 from attnlib.explain import circuits
@@ -46,7 +47,7 @@ def test_heads_add(shipped):
 
 
 @pytest.mark.claim(41)
-@pytest.mark.parametrize("layers", [1, 3])
+@each("layers", [1, 3])
 def test_the_stream_is_the_sum_of_what_was_written(layers):
     model = small(layers=layers)
     trace = model.trace(text(model), keep="all")
@@ -83,8 +84,9 @@ def test_a_row_of_the_ov_circuit_is_the_change_of_logits_when_attended(shipped):
     source = model.W_E[first] + model.W_P[:1]
     for h in range(4):
         row = circuits.ov_circuit(source, layer.W_V[h], layer.W_O[h], model.W_U)[0]
-        taken = circuits.replaced_head(model, torch.tensor([first]), 0, h, torch.zeros(1))
-        change = trace.logits[0] - (taken @ model.W_U)[0, 0]
+        gone = {("mixed", 0): lambda mixed, h=h: mixed.index_fill(1, torch.tensor(h), 0)}
+        taken = lm.trace("I", "logits", edits=gone)
+        change = trace.logits[0] - taken.logits[0]
         assert torch.allclose(row, change, atol=1e-3)
         assert not torch.allclose(row, trace.head_outputs[0, h, 1] @ model.W_U, atol=0.1)
 
@@ -118,8 +120,8 @@ def test_circuits_of_all_heads_at_once():
         assert torch.allclose(ov[h], rows @ layer.W_VO[h] @ model.W_U, atol=1e-5)
 
 
-@pytest.mark.parametrize("block", [1, 3, 20, 100])
-@pytest.mark.parametrize("count", [1, 7, 60])
+@each("block", [1, 3, 20, 100])
+@each("count", [1, 7, 60])
 def test_largest_entries_are_those_of_the_whole_product(block, count):
     generator = torch.Generator().manual_seed(0)
     left = torch.randn(20, 4, generator=generator)
@@ -198,37 +200,6 @@ def test_offset_score_of_planted_heads():
     late[range(period), range(period)] = 1
     assert circuits.offset_score(late, 0).item() == pytest.approx(period / T)
     assert circuits.offset_score(late, 0, period).item() == 0
-
-
-# --- a head that writes something else ------------------------------------------------------------
-
-
-@pytest.mark.parametrize("config", [{"layers": 1}, {"layers": 3}, {"layers": 2, "norm": "pre"}])
-@pytest.mark.parametrize("layer", [0, -1])
-def test_a_head_taken_out_is_a_head_without_W_O(config, layer):
-    model, cut = small(**config), small(**config)
-    layer %= len(model.blocks)
-    ids = text(model)[None].repeat(2, 1)
-    cut.blocks[layer].attention.W_O[1] = 0
-    taken = circuits.replaced_head(model, ids, layer, 1, torch.zeros(1))
-    assert torch.allclose(taken, cut.hidden(ids), atol=1e-5)
-    assert not torch.allclose(taken, model.hidden(ids), atol=1e-3)
-
-
-def test_a_head_replaced_by_what_it_wrote_changes_nothing():
-    model = small(layers=2)
-    ids = text(model)[None]
-    own = next(model.run(model.embed(ids))).head_outputs[:, 2]
-    assert torch.allclose(
-        circuits.replaced_head(model, ids, 0, 2, own), model.hidden(ids), atol=1e-5
-    )
-    more = circuits.replaced_head(model, ids, 1, 0, torch.ones(24))
-    less = circuits.replaced_head(model, ids, 1, 0, torch.zeros(24))
-    assert torch.allclose(more - less, torch.ones(24), atol=1e-5)
-
-
-@pytest.mark.parametrize("config", [{"d_ff": 8}, {"norm": "post"}])
-def test_models_whose_blocks_would_read_the_head_are_refused(config):
-    model = small(**config)
-    with pytest.raises(ValueError, match="attention-only"):
-        circuits.replaced_head(model, text(model)[None], 0, 0, torch.zeros(1))
+    one = torch.zeros(6, 6)
+    one[3, 2] = 1
+    assert circuits.offset_score(one, 1, 3).item() == pytest.approx(1 / 3), "of 3, 4 and 5"

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from erasing import falls
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -176,7 +177,7 @@ def test_the_shift_is_the_median_over_all_orders():
     assert permutation_shift(predict_, flat, mask, count=5).max() < 1e-12
 
 
-@pytest.mark.parametrize("count", [1, 2, 7])
+@each("count", [1, 2, 7])
 def test_as_many_orders_are_tried_as_asked(count):
     """The median is that of the orders that the prediction was asked for, one by one."""
     mask = torch.arange(12) < torch.tensor([12, 7])[:, None]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 
 from attnlib.explain import heads
 from attnlib.trace import Trace
@@ -82,7 +83,7 @@ def test_measures_equal_their_loops():
             assert of["rarest"] == [b in (1, 3) for b in best]
 
 
-@pytest.mark.parametrize("offset", range(-8, 9))
+@each("offset", range(-8, 9))
 def test_offsets_equal_their_loop(offset):
     A = random_maps(6, offset + 20)
     hits = heads.at_offset(heads.pointed_at(A), offset)
@@ -126,10 +127,11 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
         texts = [(torch.rand(20, generator=generator) < r) for r in rate]
         low, high = heads.interval(texts, draws=300)
         covered += low <= NULL <= high
-        low, high = heads.interval([w[None] for text in texts for w in text], draws=300)
-        words_only += low <= NULL <= high
+        if trial < 40:
+            low, high = heads.interval([w[None] for text in texts for w in text], draws=300)
+            words_only += low <= NULL <= high
     assert 180 <= covered <= 199
-    assert words_only < 150
+    assert words_only < 30
 
 
 def test_an_interval_is_repeatable_and_grows_with_its_level():
@@ -173,9 +175,9 @@ def weights_of(pattern, causal=False, noise=0.0, seed=0, length=30, boundary=12)
     return heads.planted_map(pattern, length, boundary, generator, noise, causal)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("noise", [0.0, 0.5])
-@pytest.mark.parametrize("pattern", heads.PATTERNS)
+@each("causal", [False, True])
+@each("noise", [0.0, 0.5])
+@each("pattern", heads.PATTERNS)
 def test_a_planted_map_is_a_map_of_weights(pattern, causal, noise):
     A = weights_of(pattern, causal, noise)
     Trace(tuple(map(str, range(30))), A[None, None])  # checks the weights
@@ -186,7 +188,7 @@ def test_a_planted_map_is_a_map_of_weights(pattern, causal, noise):
 
 
 @pytest.mark.claim(43)
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_each_pattern_is_what_its_name_says(seed):
     vertical = weights_of("vertical", seed=seed)
     assert torch.allclose(vertical, vertical[:1].expand(30, 30))

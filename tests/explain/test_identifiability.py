@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,7 +61,7 @@ GRID = [(d_s, d_v, d) for d_s in (2, 5, 8, 9, 10, 25) for d_v in (1, 8, 24) for 
 
 
 @pytest.mark.claim(52)
-@pytest.mark.parametrize(("d_s", "d_v", "d"), GRID)
+@each("d_s, d_v, d", GRID)
 def test_the_bound_is_reached_by_random_values_and_kept_by_repeated_ones(d_s, d_v, d):
     nullity = ident.null_space(values(d_s, d_v, d)).shape[1]
     assert nullity == ident.nullity_bound(d_s, d_v, d) >= 0

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from each import each
 from tiny import assert_near, config_of, ids_of, model_of
 
 from attnlib.explain.patching import (
@@ -14,7 +15,7 @@ from attnlib.explain.patching import (
     path_patching,
 )
 from attnlib.models import TransformerConfig
-from attnlib.pretrained.conversion import from_gpt2
+from attnlib.pretrained.conversion import convert
 
 METRIC = logit_difference(3, 5)
 CLEAN = ids_of(0, 6)
@@ -41,8 +42,7 @@ def ends(model):
 # --- what one run says ------------------------------------------------------------------------
 
 
-@pytest.mark.claim(100)
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_the_lens_reads_every_stream_and_ends_with_the_answer(kind):
     model = model_of(config_of(layers=3, **KINDS[kind]))
     lens = logit_lens(model, CLEAN, at=2)
@@ -52,7 +52,7 @@ def test_the_lens_reads_every_stream_and_ends_with_the_answer(kind):
 
 
 @pytest.mark.claim(101)
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_the_terms_sum_to_the_logit_difference(kind):
     model = model_of(config_of(layers=3, **KINDS[kind]))
     found = direct_logit_attribution(model, CLEAN, 3, 5, at=4)
@@ -94,7 +94,7 @@ def both():
     config = replace(TransformerConfig.gpt2(), vocab_size=13, d_model=8, layers=3, heads=2)
     config = replace(config, d_ff=32, max_len=12)
     ours = model_of(config)
-    ours.load_state_dict(from_gpt2(theirs.state_dict(), config))
+    ours.load_state_dict(convert(theirs.state_dict(), config, "gpt2"))
     return ours, theirs
 
 
@@ -118,8 +118,7 @@ def seen(theirs, ids, module):
     return kept[0]
 
 
-@pytest.mark.claim(102)
-@pytest.mark.parametrize("what", ["stream", "mixed", "feed_forward"])
+@each("what", ["stream", "mixed", "feed_forward"])
 def test_patching_is_what_hooks_on_the_reference_model_give(both, what):
     ours, theirs = both
     with torch.no_grad():
@@ -155,7 +154,7 @@ def test_patching_is_what_hooks_on_the_reference_model_give(both, what):
         assert_near(found[0, 1], torch.tensor(1.0).double())  # the only token that differs
 
 
-@pytest.mark.parametrize("what", ["queries", "keys", "values", "pattern"])
+@each("what", ["queries", "keys", "values", "pattern"])
 def test_the_other_sites_are_patched_head_by_head(what):
     """In one layer after which nothing comes, all that a head has is what it mixes."""
     model = model_of(config_of(layers=1, d_ff=10))
@@ -175,8 +174,8 @@ def test_the_other_sites_are_patched_head_by_head(what):
 
 
 @pytest.mark.claim(104)
-@pytest.mark.parametrize("through", ["queries", "keys", "values"])
-@pytest.mark.parametrize("kv_heads", [1, 2])
+@each("through", ["queries", "keys", "values"])
+@each("kv_heads", [1, 2])
 def test_a_path_is_what_it_is_by_hand(through, kv_heads):
     """Two layers of attention alone: every step as its equation, one matrix after the other."""
     model = model_of(config_of(norm="none", heads=2, kv_heads=kv_heads, positions="none"))
@@ -223,8 +222,8 @@ def test_the_path_leaves_out_what_lies_between():
 # --- what cannot be patched -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@each(
+    "call, words",
     [
         (lambda m: activation_patching(m, CLEAN, CLEAN[:-1], METRIC), "clean has 6, corrupted 5"),
         (lambda m: activation_patching(m, CLEAN, CLEAN, METRIC), "nothing to restore"),
@@ -244,7 +243,7 @@ def test_what_does_not_fit_is_told(call, words):
         call(model_of(config_of()))
 
 
-@pytest.mark.parametrize("changes", [{"head": False}, {"norm": "post"}])
+@each("changes", [{"head": False}, {"norm": "post"}])
 def test_a_model_without_logits_or_with_norms_after_its_blocks_is_refused(changes):
     with pytest.raises(ValueError, match="an unembedding, and norms before its blocks"):
         logit_lens(model_of(config_of(**changes)), CLEAN)

@@ -2,13 +2,14 @@
 
 import pytest
 import torch
+from each import each
 from torch import nn
 
-from attnlib.explain.relevance import halves_rule, held_fixed, relevance, z_rule
+from attnlib.explain.relevance import alpha_beta_rule, relevance, z_rule
 from attnlib.models import Translator
-from attnlib.models.gates import scaled
+from recipes.pruning import gate_gradients, norms_fixed
 
-RULES = [z_rule, halves_rule]
+RULES = [z_rule, alpha_beta_rule]
 
 
 def numbers(seed, *shape):
@@ -53,8 +54,8 @@ def by_hand(rule, x, W, R, b):
 
 
 @pytest.mark.claim(68)
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("kind", ["mixed", "biased", "one sign"])
+@each("rule", RULES)
+@each("kind", ["mixed", "biased", "one sign"])
 def test_a_rule_is_what_its_formula_says(rule, kind):
     x, W, R = numbers(0, 5), numbers(1, 5, 3), numbers(2, 3)
     b = numbers(3, 3) if kind == "biased" else torch.zeros(3).double()
@@ -65,14 +66,14 @@ def test_a_rule_is_what_its_formula_says(rule, kind):
     assert (found.sum() - R.sum()).abs() < 1e-9 or kind == "biased"
 
 
-def test_the_halves_rule_never_makes_a_positive_score_negative():
-    shares = halves_rule(numbers(0, 50, 6), numbers(1, 6, 4), numbers(2, 50, 4).abs())
+def test_the_alpha_beta_rule_never_makes_a_positive_score_negative():
+    shares = alpha_beta_rule(numbers(0, 50, 6), numbers(1, 6, 4), numbers(2, 50, 4).abs())
     assert (shares >= 0).all()
     assert (z_rule(numbers(0, 50, 6), numbers(1, 6, 4), numbers(2, 50, 4).abs()) < 0).any()
 
 
 @pytest.mark.claim(68)
-@pytest.mark.parametrize("rule", RULES)
+@each("rule", RULES)
 def test_what_leaks_goes_to_the_shifts_of_the_norms(rule):
     source, target = pair()
     kept = relevance(translator(shift=0), source, target, rule)
@@ -155,24 +156,17 @@ def test_the_z_rule_is_output_times_gradient_of_the_model_held_fixed():
 
 
 def test_held_fixed_changes_gradients_and_no_output():
+    """And so the z-rule is output × gradient a second time, with the model's own pass."""
     model, (source, target) = translator(), pair()
-
-    def gradient(some):
-        gates = torch.ones(6, 3).double().requires_grad_()
-        inputs = source[:1], target[:1, :-1]
-        logits = torch.func.functional_call(some, scaled(some, gates), inputs)
-        right = (logits - logits.mean(-1, keepdim=True)).gather(-1, target[:1, 1:, None])
-        return torch.autograd.grad(right.sum(), gates)[0]
-
-    torch.testing.assert_close(held_fixed(model)(source, target), model(source, target))
-    found = relevance(model, source[:1], target[:1]).heads[0]
-    torch.testing.assert_close(gradient(held_fixed(model)), found, atol=1e-8, rtol=1e-6)
-    for one in ({"weights": False}, {"norms": False}, {"weights": False, "norms": False}):
-        assert (gradient(held_fixed(model, **one)) - found).abs().max() > 1e-3
-    torch.testing.assert_close(gradient(held_fixed(model, False, False)), gradient(model))
+    rows, held = (source[:1], target[:1]), norms_fixed(model)
+    torch.testing.assert_close(held(source, target), model(source, target))
+    found = relevance(model, *rows).heads
+    torch.testing.assert_close(gate_gradients(held, rows, True), found, atol=1e-8, rtol=1e-6)
+    for some, weights in ((model, True), (held, False), (model, False)):
+        assert (gate_gradients(some, rows, weights) - found).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("change", [{"norm": "post"}, {"activation": "gelu"}, {"bias": True}])
+@each("change", [{"norm": "post"}, {"activation": "gelu"}, {"bias": True}])
 def test_models_of_another_kind_are_refused(change):
     model = translator(**change)
     with pytest.raises(ValueError, match="norm='pre', a ReLU and no biases"):

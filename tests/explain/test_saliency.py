@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -223,8 +224,8 @@ def test_integrated_gradients_of_a_square_by_hand():
 # --- leaving out ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoder", ["lstm", "average", "cnn"])
-@pytest.mark.parametrize("batch_size", [2, 512])
+@each("encoder", ["lstm", "average", "cnn"])
+@each("batch_size", [2, 512])
 def test_leave_one_out_deletes_one_token(encoder, batch_size):
     model = model_of(encoder)
     found = leave_one_out(predict(model), IDS, MASK, batch_size)

@@ -4,8 +4,8 @@ Each `wrong_answers/NN_name.py` holds
 
 - `WRONG: dict[str, list[tuple[str, str]]]`: by task, at least five answers that students give,
   each the source text of the answer cell and a lower-case fragment of the message it must get;
-- `RIGHT: dict[str, list[str]]`: by task, at least two answers written differently from the
-  solution;
+- `RIGHT: dict[str, list[str]]`: by task, two answers written differently from the solution, and as
+  differently from each other as can be;
 - `EQUIVALENT: dict[str, dict[str, str]]`: by task, one-token changes of the solution that are right
   all the same: the changed line, and the reason (see `mutants`).
 

@@ -20,7 +20,7 @@ from attnlib.check.comparison import complaint
 from attnlib.check.protocol import Case, ask, read_answers, to_json
 from grading.task import Task
 
-SECONDS = 0.25  # of computing that an answer may take in any case, and
+SECONDS = 0.15  # of computing that an answer may take in any case, and
 TIMES = 10  # times as long as the solution
 OPERATORS: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
     ast.Add: (ast.Sub,),

@@ -22,6 +22,7 @@ from attacks import (
     submission,
 )
 from classroom import answered, hand_in, notebook, points, released_class, solved
+from each import each
 
 from grading import sandbox
 from grading.autograde import grade_class
@@ -72,7 +73,7 @@ def test_there_are_enough_attacks() -> None:
     assert len(ATTACKS) >= 40
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@each("name", ATTACKS)
 def test_an_attack_earns_nothing_and_is_reported(attacked: Any, name: str) -> None:
     report, attack = attacked[1][name], ATTACKS[name]
     task = report["tasks"][TARGET]
@@ -83,7 +84,7 @@ def test_an_attack_earns_nothing_and_is_reported(attacked: Any, name: str) -> No
     assert attack.told in described(report), described(report)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@each("name", ATTACKS)
 def test_honest_points_are_kept_or_wait_for_a_person(attacked: Any, name: str) -> None:
     report, attack = attacked[1][name], ATTACKS[name]
     task = report["tasks"][HONEST]
@@ -96,7 +97,7 @@ def test_honest_points_are_kept_or_wait_for_a_person(attacked: Any, name: str) -
     assert points(report) == task["points"]
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@each("name", ATTACKS)
 def test_the_gradebook_says_the_same(attacked: Any, name: str) -> None:
     from nbgrader.api import Gradebook
 
@@ -108,7 +109,7 @@ def test_the_gradebook_says_the_same(attacked: Any, name: str) -> None:
             assert grade.needs_manual_grade == (line["status"] == MANUAL), task
 
 
-@pytest.mark.parametrize("student", HONEST_STUDENTS)
+@each("student", HONEST_STUDENTS)
 def test_nobody_else_is_harmed(attacked: Any, student: str) -> None:
     report = attacked[1][student]
     assert points(report) == 16
@@ -184,7 +185,7 @@ def test_the_right_answer_under_an_attack_of_check_is_still_right(tmp_path: Path
     assert report["notes"] == ["the cell attend was edited, and has been put back"]
 
 
-@pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if attack.change])
+@each("name", [name for name, attack in ATTACKS.items() if attack.change])
 def test_restoring_needs_no_help_of_nbgraders_own(name: str) -> None:
     original = notebook("exercises", NAME)
     restored, _ = restore(submission(ATTACKS[name], original), original)

@@ -102,6 +102,7 @@ def test_without_the_library_the_sandbox_says_what_to_install(
     def missing() -> bytes:
         raise ImportError("no pyseccomp")
 
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: "/usr/bin/bwrap")
     monkeypatch.setattr(calls, "program", missing)
     assert "pip install pyseccomp" in (sandbox.unusable() or "")
 

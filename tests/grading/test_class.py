@@ -17,6 +17,7 @@ import pytest
 from attacks import ATTACKS, NAME, RIGHT, SOLVED, submission
 from bank import bank
 from classroom import answered, deadly, hand_in, notebook, released_class, run_class, solved
+from each import each
 
 from grading import __main__ as command
 from grading import autograde, build, sandbox
@@ -24,7 +25,7 @@ from grading.collect import collect
 from grading.marks import write_marks
 from grading.preprocess import MANUAL
 from grading.settings import Places
-from grading.submission import How, grade_one, points, report_path, unreadable
+from grading.submission import How, grade_one, points, report_path, same_engine, unreadable
 from grading.watch import Limits
 
 REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
@@ -287,7 +288,7 @@ def test_there_is_a_row_for_every_student_and_task(graded: Graded) -> None:
 
 @pytest.mark.long
 @needs_sandbox
-@pytest.mark.parametrize("student", the_class())
+@each("student", the_class())
 def test_the_rows_are_those_that_were_foreseen(graded: Graded, student: str) -> None:
     about = graded.students[student]
     for row in (row for row in graded.rows if row["student"] == student):
@@ -377,6 +378,7 @@ def test_an_exercise_that_was_not_released_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "unusable", lambda: None)
+    monkeypatch.setenv("PATH", os.defpath)  # as `make grade` finds it: without our environment
     places = Places(tmp_path / "class")
     hand_in(places, NAME, "student", b"")
     assert command.main(["--home", str(places.home), "grade", NAME]) == 1
@@ -408,7 +410,50 @@ def test_a_worker_that_dies_takes_one_submission_with_it(
     assert sorted(set(log)) == sorted(status), "somebody was not graded"
 
 
-@pytest.mark.parametrize("how", ["cells", "sheets"])
+@pytest.mark.parametrize(
+    ("cores", "workers", "most"), [(1, None, 3), (4, None, 6), (1, 1, 3), (2, 8, 18)]
+)
+def test_no_more_submissions_are_under_way_than_the_workers_take(
+    monkeypatch: pytest.MonkeyPatch, cores: int, workers: int | None, most: int
+) -> None:
+    """Two more than the desk takes, if it is alone; else two for each worker, and the desk's."""
+
+    class Still(autograde.Executor):
+        def __init__(self, size: int) -> None:
+            self._max_workers, self.sent = size, list[str]()
+
+        def submit(self, call: Any, *args: Any) -> Any:
+            self.sent.append(args[1])
+            return autograde.Future()
+
+    desk = Still(cores)
+    way = autograde.Way(NAME, How(), desk, Still(workers) if workers else desk, print)
+
+    def stop(*_: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(autograde, "wait", stop)
+    with pytest.raises(InterruptedError):
+        way.go([f"student {number}" for number in range(50)])
+    assert len(desk.sent) == most
+
+
+def test_nbgrader_is_changed_only_while_a_submission_is_graded() -> None:
+    from nbgrader import api
+    from sqlalchemy import create_engine
+
+    def fails() -> None:
+        with same_engine():
+            assert api.create_engine("sqlite://") is api.create_engine("sqlite://")
+            raise KeyError
+
+    assert api.create_engine is create_engine
+    with pytest.raises(KeyError):
+        fails()
+    assert api.create_engine is create_engine
+
+
+@each("how", ["cells", "sheets"])
 def test_a_notebook_of_too_many_cells_stalls_nobody(tmp_path: Path, how: str) -> None:
     cell = {"cell_type": "markdown", "metadata": {}, "source": "x"}
     many: Any = {"cells": [cell] * 150_000}

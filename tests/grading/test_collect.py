@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from bank import ROOT
+from each import each
 
 from grading import collect as collecting
 from grading import intake, tables
@@ -93,8 +94,8 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 # whose, and which
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
+@each(
+    "path, name",
     [
         ("04_self_attention.ipynb", NAME),
         ("04_Self_Attention (1).IPYNB", NAME),
@@ -119,7 +120,7 @@ def test_what_is_in_a_notebook_counts_more_than_its_name() -> None:
         assert which_exercise("Untitled.ipynb", read_notebook(work(name=name))[0]) == name
 
 
-@pytest.mark.parametrize(
+@each(
     "notebook",
     [
         3,
@@ -141,8 +142,8 @@ def test_a_strange_notebook_is_recognised_by_its_name_at_most(notebook: Any) -> 
     assert which_exercise("x.ipynb", notebook) is None
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
+@each(
+    "content, told",
     [
         (b"", "empty"),
         (b" \n", "empty"),
@@ -162,8 +163,8 @@ def test_a_byte_order_mark_does_no_harm() -> None:
     assert read_notebook(b"\xef\xbb\xbf" + work())[1] == ""
 
 
-@pytest.mark.parametrize(
-    ("path", "first"),
+@each(
+    "path, first",
     [
         ("Ada Lovelace_4711_assignsubmission_file_/04_self_attention.ipynb", "Ada Lovelace"),
         ("Ada Lovelace_4711_assignsubmission_file_04_self_attention.ipynb", "Ada Lovelace"),
@@ -188,8 +189,8 @@ def test_a_path_may_name_nobody() -> None:
     assert candidates("04_self_attention.ipynb") == []
 
 
-@pytest.mark.parametrize(
-    ("name", "made"),
+@each(
+    "name, made",
     [
         ("Jürgen Weiß", "jurgen_weiss"),
         ("José Ñandú-Łoś", "jose_nandu_los"),
@@ -213,8 +214,8 @@ ROSTER = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
+@each(
+    "text, found",
     [
         ("ada01", "ada01"),
         ("ADA01", "ada01"),
@@ -594,8 +595,8 @@ def test_the_table_and_the_csv_tell_the_same(
 # tables
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
+@each(
+    "value, written",
     [
         ("=1+1", "'=1+1"),
         ("+1", "'+1"),
@@ -719,9 +720,10 @@ def test_points_that_a_person_gave_win_and_feedback_is_written(
     with Gradebook(places.gradebook, "attention") as gradebook:
         grade = gradebook.find_grade(task, NAME, NAME, "bob")
         grade.manual_score, grade.needs_manual_grade = 1.5, False
+        grade.extra_credit = 0.25
         gradebook.db.commit()
     mark = next(m for m in marks(places) if (m.student, m.task) == ("bob", task))
-    assert (mark.points, mark.status) == (1.5, "graded")
+    assert (mark.points, mark.status) == (1.75, "graded")
     assert "by hand" in mark.reason
     others = [m for m in marks(places) if m.student == "bob" and m.task != task]
     assert {m.points for m in others} == {0.0}

@@ -5,6 +5,7 @@ import pwd
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from bank import ROOT
@@ -20,8 +21,10 @@ LONG_AGO = "2020-01-01 12:00:00.000000 UTC"
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
-    """An empty class."""
+    """An empty class; whoever runs the tests, be it `student` or `ada`, has a name of its own."""
     monkeypatch.delenv("ATTNLIB_GRADEBOOK", raising=False)
+    real, ours = pwd.getpwuid, SimpleNamespace(pw_name="kim")
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: ours if uid == os.getuid() else real(uid))
     return Places(tmp_path / "class", tmp_path / "dist")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from attacks import NAME
 from classroom import hand_in, released_class
+from each import each
 from nbconvert.writers import FilesWriter
 from works import WORKS
 
@@ -183,8 +184,8 @@ def stopped(places: Places, students: list[str]) -> str:
     return ""
 
 
-@pytest.mark.parametrize(
-    ("name", "word"),
+@each(
+    "name, word",
     [
         *((name, word) for name, (word, _) in FAULTS.items()),
         ("locked", "locked"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from each import each
 from torch import Tensor
 
 from attnlib.check import MIME
@@ -132,8 +133,8 @@ def test_right_answers_are_right() -> None:
     assert verdict("x", "even", outputs("even", lambda x: x * 2), "s").right
 
 
-@pytest.mark.parametrize(
-    ("function", "told"),
+@each(
+    "function, told",
     [
         (lambda x: x * x, "You square"),
         (lambda x: 2 * x + 1, "You add one more"),
@@ -185,8 +186,8 @@ def test_a_function_that_fails_late_is_wrong() -> None:
     assert not verdict("x", "double", outputs("double", f), "s").right
 
 
-@pytest.mark.parametrize(
-    ("found", "told"),
+@each(
+    "found, told",
     [
         ([], "no answer: the cell did not run to its end"),
         ([{"output_type": "stream", "text": "Passed"}], "no answer: the cell did not run"),

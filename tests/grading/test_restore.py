@@ -1,10 +1,11 @@
-"""What a student wrote as text, when it is shown to the person who grades."""
+"""What is put back into a submission, and what of its texts the person who grades is shown."""
 
+from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 
 import nbformat
-import pytest
+from each import each
 from nbconvert import HTMLExporter
 
 from grading.restore import restore, tame
@@ -69,7 +70,7 @@ def page(text: str) -> Found:
     return found
 
 
-@pytest.mark.parametrize("kind", SENT)
+@each("kind", SENT)
 def test_nothing_runs_and_nothing_is_loaded(kind: str) -> None:
     found = page(tame(SENT[kind]))
     allowed = ("https://", "http://", "mailto:", "#", "attachment:")
@@ -92,6 +93,55 @@ def test_honest_texts_are_left_as_they_are() -> None:
         "- [ ] open\n- [x] done",
     ):
         assert tame(text) == text
+
+
+def exercise() -> nbformat.NotebookNode:
+    """An answer and its check, as they are released."""
+    check = {"grade": True, "solution": False, "locked": True, "points": 2}
+    answer = {"grade": False, "solution": True, "locked": False}
+    cells = []
+    for name, ours in (("f_answer", answer), ("f", check)):
+        cell = nbformat.v4.new_code_cell(f"# {name}", id=name)
+        cell.metadata["nbgrader"] = {"grade_id": name, **ours}
+        cells.append(cell)
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+def points(sent: nbformat.NotebookNode) -> None:
+    sent.cells[1].metadata["nbgrader"]["points"] = 9
+
+
+def kind(sent: nbformat.NotebookNode) -> None:
+    sent.cells[1]["cell_type"] = "markdown"
+
+
+REPAIRED = [
+    (lambda sent: sent.cells[0].update(source="return 1"), None),
+    (
+        lambda sent: sent.cells[1].update(source="pass"),
+        "the cell f was edited, and has been put back",
+    ),
+    (points, "the metadata of the cell f was changed: points"),
+    (kind, "the metadata of the cell f was changed: type"),
+    (lambda sent: sent.cells.pop(1), "the cell f was missing, and has been put back"),
+    (lambda sent: sent.cells.insert(0, sent.cells[1]), "the cell f is there twice"),
+    (
+        lambda sent: sent.cells[0].metadata["nbgrader"].update(grade_id="g"),
+        "the exercise has no cell g",
+    ),
+]
+
+
+@each("change, note", REPAIRED)
+def test_every_repair_is_reported(change: Callable[[Any], object], note: str | None) -> None:
+    sent = exercise()
+    change(sent)
+    restored, notes = restore(sent, exercise())
+    assert (note in notes) if note else (notes == [])
+    checks = [c for c in restored.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "f"]
+    assert [(c.cell_type, c.source, c.metadata["nbgrader"]["points"]) for c in checks] == [
+        ("code", "# f", 2)
+    ]
 
 
 def test_line_ends_of_windows_are_no_change() -> None:

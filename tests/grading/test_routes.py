@@ -6,6 +6,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from each import each
 from routes import ATTENTION, DERIVATIVES, DOORS, OTHERS
 
 from grading import sandbox
@@ -84,6 +85,6 @@ def tried() -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("door", DOORS)
+@each("door", DOORS)
 def test_a_door_is_shut(tried: dict[str, str], door: str) -> None:
     assert tried[door] != "open"

@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from each import each
 
 from grading import sandbox, warm
 from grading.outputs import harmless, with_outputs
@@ -334,8 +335,8 @@ def test_the_environment_is_empty(seen: dict) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize(
-    ("name", "status", "reason"),
+@each(
+    "name, status, reason",
     [
         ("loop", "timed out", "timed out after 8 s in cell 1"),
         (
@@ -361,7 +362,7 @@ def test_how_it_ends(runs: dict, name: str, status: str, reason: str) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("name", ["one line", "gigabyte", "fork bomb", "processes"])
+@each("name", ["one line", "gigabyte", "fork bomb", "processes"])
 def test_whichever_limit_is_met_first_ends_it(runs: dict, name: str) -> None:
     done = runs[name].result()
     assert done.status == "crashed"
@@ -370,7 +371,7 @@ def test_whichever_limit_is_met_first_ends_it(runs: dict, name: str) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("name", ["loop", "exit", "client"])
+@each("name", ["loop", "exit", "client"])
 def test_what_was_shown_before_the_end_is_kept(runs: dict, name: str) -> None:
     assert "before" in text(runs[name].result())
 
@@ -566,6 +567,7 @@ def test_without_bubblewrap_it_refuses_and_says_how(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
     with pytest.raises(SandboxError, match=r"apt install bubblewrap.*--unsafe"):
         run(notebook("1"), SCENE)
+    assert warm.cold() == "there is no `bwrap` on this machine"
 
 
 def test_an_environment_around_the_course_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -622,14 +624,24 @@ def test_a_job_names_nobody_and_no_seed(monkeypatch: pytest.MonkeyPatch) -> None
     assert str(ROOT) not in json.dumps(asked)
 
 
-def test_a_flood_from_inside_is_cut_off() -> None:
-    code = "while True: print('x' * 10_000)"
-    told, verdict = watch(program([sys.executable, "-c", code], {}), Limits(output=10_000))
-    assert parsed(told) == []
-    assert verdict == ("crashed", "killed: output above 10,000 bytes")
+@each("stream, most", [("stdout", 200_000), ("stderr", 100_000)])
+def test_a_flood_from_inside_is_cut_off(stream: str, most: int) -> None:
+    """What they tell may be twice the limit, for it is JSON; what they complain of, as much."""
+    verdicts = []
+    for size in (most, most + 1):
+        code = f"import sys; sys.{stream}.write('x' * {size})"
+        told, verdict = watch(program([sys.executable, "-c", code], {}), Limits(output=100_000))
+        assert parsed(told) == []
+        verdicts.append(verdict)
+    assert verdicts[1] == ("crashed", "killed: output above 100,000 bytes")
+    assert verdicts[0] != verdicts[1]
 
 
-@pytest.mark.parametrize(
+def test_no_submission_may_show_more_than_ten_megabytes() -> None:
+    assert Limits().output == 10 * 2**20
+
+
+@each(
     "line",
     [
         {"cell": 5, "outputs": [{"output_type": "stream", "name": "stdout", "text": "x"}]},

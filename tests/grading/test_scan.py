@@ -5,8 +5,9 @@ from typing import Any
 
 import nbformat
 import pytest
-from bank import ROOT, bank, banks, solutions
+from bank import ROOT, solutions
 from cells import run
+from each import each
 
 from attnlib.check.means import refused
 from grading import scan as scanning
@@ -19,7 +20,7 @@ def find(*cells: str) -> Findings:
     return scan([SET_UP, *cells])
 
 
-@pytest.mark.parametrize(
+@each(
     "cell",
     [
         "import ctypes",
@@ -39,8 +40,8 @@ def test_what_is_good_for_nothing_else_waits_for_a_person(cell: str) -> None:
     assert told.startswith("cell 3 uses ")
 
 
-@pytest.mark.parametrize(
-    ("cell", "told"),
+@each(
+    "cell, told",
     [
         ("eval('1')", "uses eval"),
         ("import importlib", "uses importlib"),
@@ -63,7 +64,7 @@ def test_a_hint_is_told_with_its_cell(cell: str, told: str) -> None:
     assert found.doors == ()
 
 
-@pytest.mark.parametrize(
+@each(
     "cell",
     [
         "import math, random, itertools, collections, functools, re, sys, os, pandas\nsys.maxsize",
@@ -96,7 +97,7 @@ def test_honest_code_is_left_alone(cell: str) -> None:
 CHAIN = [f"a{i} = a{i + 1} if 0 else 0" for i in range(3_000)]
 
 
-@pytest.mark.parametrize(
+@each(
     "cells",
     [
         CHAIN,
@@ -121,6 +122,19 @@ def test_no_submission_stalls_it(cells: list[str]) -> None:
     assert time.process_time() - start < 8
 
 
+def test_half_a_character_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lone surrogate, which the tokenizer of Python 3.12 and newer cannot encode."""
+    whole = scanning.tokenize.generate_tokens
+
+    def strict(readline: Any) -> Any:
+        readline.__self__.getvalue().encode()
+        return whole(readline)
+
+    monkeypatch.setattr(scanning.tokenize, "generate_tokens", strict)
+    found = find("import ctypes\nx = '\udcff eval'  # exec \ud800")
+    assert found == Findings((), ("cell 2 uses ctypes",))
+
+
 def test_twice_the_cells_take_about_twice_the_time() -> None:
     def seconds(count: int) -> float:
         start = time.process_time()
@@ -136,17 +150,10 @@ def test_what_is_too_long_is_told() -> None:
     assert found == Findings(("cell 2 is too long to be looked at",), ("cell 3 uses ctypes",))
 
 
-@pytest.mark.parametrize("name", solutions())
+@each("name", solutions())
 def test_nothing_is_said_of_the_solutions(name: str) -> None:
     notebook: Any = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", as_version=4)
     assert scan(code_cells(notebook)) == Findings()
-
-
-@pytest.mark.parametrize("name", banks())
-def test_no_right_answer_waits_for_a_person(name: str) -> None:
-    for task, sources in bank(name).right.items():
-        for source in sources:
-            assert scan([SET_UP, source]).doors == (), f"{task}: {source}"
 
 
 def test_only_code_is_looked_at() -> None:
@@ -154,8 +161,8 @@ def test_only_code_is_looked_at() -> None:
     assert code_cells(nbformat.v4.new_notebook(cells=cells)) == ["x = 1"]
 
 
-@pytest.mark.parametrize(
-    ("source", "name"),
+@each(
+    "source, name",
     [
         ("def f(x):\n    from scipy import stats\n    return stats", "scipy"),
         ("import scipy.stats as s\ndef f(x):\n    return s.kendalltau(x, x)", "scipy.stats"),

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from each import each
 from torch.nn import functional as F
 
 from attnlib.models import AttentionClassifier, TransformerClassifier
@@ -24,7 +25,7 @@ def built(encoder="lstm", attention="additive", **options):
     return AttentionClassifier(20, 8, 6, encoder, attention, **options).double().eval()
 
 
-@pytest.mark.parametrize(("encoder", "attention"), SETTINGS)
+@each("encoder, attention", SETTINGS)
 def test_weights_are_a_distribution_over_the_real_tokens(encoder, attention):
     found = built(encoder, attention).classify(IDS)
     torch.testing.assert_close(found.attention.sum(-1), torch.ones(4, dtype=torch.float64))
@@ -33,7 +34,7 @@ def test_weights_are_a_distribution_over_the_real_tokens(encoder, attention):
     assert ((found.probability > 0) & (found.probability < 1)).all()
 
 
-@pytest.mark.parametrize(("encoder", "attention"), SETTINGS)
+@each("encoder, attention", SETTINGS)
 def test_padding_changes_nothing(encoder, attention):
     model = built(encoder, attention)
     together = model.classify(F.pad(IDS, (0, 3)))
@@ -43,7 +44,7 @@ def test_padding_changes_nothing(encoder, attention):
         torch.testing.assert_close(together.attention[i, :length], alone.attention[0])
 
 
-@pytest.mark.parametrize("encoder", ["lstm", "average", "cnn"])
+@each("encoder", ["lstm", "average", "cnn"])
 def test_the_logit_is_the_weighted_sum_of_states_classified(encoder):
     model = built(encoder)
     found = model.classify(IDS)
@@ -56,7 +57,7 @@ def test_the_logit_is_the_weighted_sum_of_states_classified(encoder):
     assert model.logits_from(many, found.states).shape == (7, 4)
 
 
-@pytest.mark.parametrize("attention", ["additive", "dot"])
+@each("attention", ["additive", "dot"])
 def test_the_scores_are_those_of_the_formula(attention):
     model = built("average", attention)
     states = model.classify(IDS[:1]).states[0]
@@ -129,8 +130,8 @@ def test_the_trace_has_one_destination():
     assert torch.equal(elsewhere.final[0], elsewhere.values[0, 0, 2])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+@each(
+    "options, message",
     [
         ({"encoder": "rnn"}, "encoder must be one of"),
         ({"attention": "sparse"}, "attention must be one of"),
@@ -147,7 +148,7 @@ def test_padding_in_front_is_refused():
         built()(torch.tensor([[0, 3, 4]]))
 
 
-@pytest.mark.parametrize("build", [transformer, built])
+@each("build", [transformer, built])
 def test_a_trace_has_no_dropout_and_keeps_the_mode(build):
     model = build(dropout=0.5)
     expected = model.trace(IDS[0], keep="logits").logits

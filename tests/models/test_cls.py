@@ -1,9 +1,9 @@
-"""Classifiers that read the state of [CLS]: where they look, and what a layer of one row can do."""
+"""A classifier that reads the state of [CLS]: where it looks, and what edits change."""
 
 import pytest
 import torch
 
-from attnlib.models import ClsClassifier, TransformerClassifier
+from attnlib.models import TransformerClassifier
 from attnlib.tokenizers import pad
 from attnlib.tokenizers.words import PAD
 
@@ -41,61 +41,15 @@ def test_the_trace_of_a_transformer_has_one_token_more():
     assert plain.final is plain.logits is plain.residual is None
 
 
-def batch(rows=4, length=9, size=50):
-    """Ids and a mask with padding."""
-    ids = torch.randint(3, size, (rows, length), generator=torch.Generator().manual_seed(0))
-    ids[1, 5:] = 0
-    return ids, ids > 0
-
-
-def any_weights(model, seed=0):
-    """The model with every parameter drawn at random, biases and norms as well."""
-    torch.manual_seed(seed)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.5)
-    return model.eval()
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("combine", ["concat", "add"])
-def test_the_row_of_cls_is_that_of_the_whole_layer(combine):
-    model = any_weights(ClsClassifier(50, 16, combine))
-    ids, mask = batch()
-    with_cls = torch.cat([torch.ones(4, 1, dtype=torch.bool), mask], 1)
-    state = next(model.encoder.run(model.embed(ids), with_cls))
-    whole = model.output(state.residual[:, 0]).squeeze(-1)
-    assert torch.allclose(model(ids), whole, atol=1e-4)
-    assert not torch.allclose(model(ids), model(ids, torch.ones_like(mask)), atol=1e-3)
-
-
-@torch.no_grad()
-def test_the_divisor_is_the_root_of_the_width_that_was_named():
-    ids, _ = batch()
-    for combine, d_v in (("concat", 8), ("add", 32)):
-        found = []
-        for divisor in ("d_k", "d_v"):
-            model = any_weights(ClsClassifier(50, 128, combine, divisor))
-            found.append(model.directions(model.embed(ids)[:, 0]))
-        assert torch.allclose(found[1], found[0] * (128 / d_v) ** 0.5)
-
-
-@pytest.mark.claim(55)
-@torch.no_grad()
-@pytest.mark.parametrize("combine", ["concat", "add"])
-def test_keys_of_width_1_do_what_keys_of_width_256_do(combine):
-    """So the table of accuracies compares models that can all do the same."""
-    wide = any_weights(ClsClassifier(50, 256, combine))
-    narrow = any_weights(ClsClassifier(50, 1, combine), seed=1)
-    scores = ("W_Q", "W_K", "b_Q", "b_K")
-    rest = {k: v for k, v in wide.state_dict().items() if not k.endswith(scores)}
-    narrow.load_state_dict(rest, strict=False)
-    ids, _ = batch()
-    assert not torch.allclose(narrow(ids), wide(ids), atol=1e-2)
-    narrow.layer.attention.W_Q.zero_()
-    narrow.layer.attention.b_Q.fill_(1.0)
-    narrow.layer.attention.W_K[..., 0] = wide.directions(wide.embed(ids)[:1, 0])[0]
-    assert torch.allclose(narrow(ids), wide(ids), atol=1e-4)
-    # with positions the query would still be one, but where the query differs u would have to
-    moved = wide.embed(ids)
-    moved[:, 0] += 1.0
-    assert not torch.allclose(wide.directions(moved[:, 0]), wide.directions(moved[:, 1]), atol=0.1)
+def test_edits_are_those_of_the_encoder():
+    model, mask = former(), IDS != PAD
+    silent = {
+        (what, layer): torch.zeros_like for what in ("mixed", "feed_forward") for layer in (0, 1)
+    }
+    found = model(IDS, edits=silent)
+    assert (found - model(IDS)).abs().max() > 1e-3
+    torch.testing.assert_close(found, found[:1].expand(4))  # of the text [CLS] learns nothing
+    torch.testing.assert_close(model.scorer(mask, silent)(model.embed(IDS)), found.sigmoid())
+    even = {("pattern", 0): lambda A: torch.full_like(A, 1 / A.shape[-1])}
+    trace = model.trace(IDS[0], edits=even)
+    torch.testing.assert_close(trace.attention[0], torch.full((2, 6, 6), 1 / 6))

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from tiny import assert_near, config_of, ids_of, model_of
 
 from attnlib.models import KVCache
@@ -22,7 +23,7 @@ def test_an_edit_that_changes_nothing_changes_nothing():
     assert_near(model(ids, edits=edits | {("stream", 2): torch.clone}), model(ids))
 
 
-@pytest.mark.parametrize("what", OWN)
+@each("what", OWN)
 def test_what_another_text_has_there_stands_there(what):
     """Also the layers before stay as they were, and those after follow."""
     model, (one, other) = model_of(config_of(d_ff=10, layers=3)), ids_of(1, 2, 1, 7)
@@ -95,8 +96,8 @@ def test_gradients_pass_through_an_edit():
     assert gate.grad.abs().min() > 0
 
 
-@pytest.mark.parametrize(
-    ("edits", "words"),
+@each(
+    "edits, words",
     [
         ({"pattern": torch.clone}, r"\(what, layer\)"),
         ({("paterns", 0): torch.clone}, "no site 'paterns'; it has"),

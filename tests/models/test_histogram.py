@@ -6,10 +6,13 @@ from collections import Counter
 
 import pytest
 import torch
+from each import each
 
 from attnlib import pretrained
 from attnlib.models.histogram import (
+    MIXERS,
     HistogramModel,
+    SmallCounter,
     accuracy,
     count_loss,
     fresh,
@@ -67,7 +70,7 @@ def by_the_book(model, ids, mask):
 # --- the model --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sees", ["free", "semantic", "positional"])
+@each("sees", ["free", "semantic", "positional"])
 @torch.no_grad()
 def test_the_model_is_that_of_its_description(sees):
     model = built(sees=sees)
@@ -79,15 +82,14 @@ def test_the_model_is_that_of_its_description(sees):
     )
 
 
-@pytest.mark.parametrize("softmax", [True, False])
-@pytest.mark.parametrize("mixer", ["dot", "linear"])
+@each("mixer", MIXERS)
 @torch.no_grad()
-def test_the_plain_counter_is_that_of_its_description(mixer, softmax):
-    model = built(mixer=mixer, softmax=softmax, plain=True, d_model=6, d_hidden=3)
+def test_the_small_counter_is_that_of_its_description(mixer):
+    model = SmallCounter(mixer=mixer, d_model=6, d_hidden=3)
     ids = rows(1)[0]
     x = model.W_E[ids]
-    scores = (x @ model.W_Q) @ (x @ model.W_K).T / 6**0.5 if mixer == "dot" else model.mix
-    weights = scores.exp() / scores.exp().sum(-1, keepdim=True) if softmax else scores
+    scores = (x @ model.W_Q) @ (x @ model.W_K).T / 6**0.5 if "dot" in mixer else model.mix
+    weights = scores.exp() / scores.exp().sum(-1, keepdim=True) if "softmax" in mixer else scores
     hidden = torch.clamp((x + weights @ x) @ model.W_1 + model.b_1, min=0)
     expected = hidden @ model.W_2 + model.b_2
     torch.testing.assert_close(model(ids[None])[0], expected, atol=1e-5, rtol=0)
@@ -106,7 +108,7 @@ def test_what_attention_does_not_see_moves_no_map():
     assert not torch.allclose(positional(one), positional(other), atol=1e-2)  # the values do see
 
 
-@pytest.mark.parametrize("sees", ["free", "semantic", "positional"])
+@each("sees", ["free", "semantic", "positional"])
 def test_unfreeze_keeps_the_function_and_opens_everything(sees):
     model, ids = built(sees=sees, d_model=8, d_hidden=5), rows(20)
     before = {key: value.clone() for key, value in model.state_dict().items()}
@@ -130,7 +132,7 @@ def test_no_residual_a_uniform_map_gives_one_answer():
     model, ids = built(), rows(20)
     with torch.no_grad():
         x = model.embed(ids)
-        answers = model.readout(x, torch.full((10, 10), 0.1) @ (x @ model.W_V))
+        answers = model.readout(torch.full((10, 10), 0.1) @ (x @ model.W_V))
     torch.testing.assert_close(answers, answers[:, :1].expand_as(answers), atol=1e-5, rtol=0)
 
 
@@ -141,37 +143,33 @@ def test_trace_tells_what_forward_does():
     assert trace.attention.shape == (1, 1, 10, 10)
     torch.testing.assert_close(trace.logits, model(ids[None])[0])
     mixed = trace.attention[0, 0] @ trace.values[0, 0]
-    torch.testing.assert_close(model.readout(mixed, mixed), trace.logits)
+    torch.testing.assert_close(model.readout(mixed), trace.logits)
     assert model.trace(ids).tokens == tuple("1030202020")
     assert not trace.logits.requires_grad
 
 
 def test_short_rows_are_read_and_long_ones_refused():
-    for config in ({}, {"plain": True, "mixer": "linear"}):
-        model = built(**config)
-        assert model(torch.tensor([[1, 2, 3]])).shape == (1, 3, 11)
-        with pytest.raises(ValueError, match="at most 10 positions, got 11"):
-            model(rows(1, length=11))
+    model = built()
+    assert model(torch.tensor([[1, 2, 3]])).shape == (1, 3, 11)
+    with pytest.raises(ValueError, match="at most 10 positions, got 11"):
+        model(rows(1, length=11))
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
+@each(
+    "kind, config, message",
     [
-        ({"sees": "both"}, "sees must be one of"),
-        ({"mixer": "sum"}, r"mixer must be one of \('dot', 'linear'\)"),
-        ({"sees": "semantic", "d_model": 5}, "even d_model"),
-        ({"sees": "positional", "plain": True}, "needs dot-product attention"),
-        ({"sees": "semantic", "mixer": "linear"}, "needs dot-product attention"),
+        (HistogramModel, {"sees": "both"}, "sees must be one of"),
+        (HistogramModel, {"sees": "semantic", "d_model": 5}, "must be even: 5"),
+        (
+            SmallCounter,
+            {"d_model": 4, "d_hidden": 1, "mixer": "sum"},
+            r"mixer must be one of \('dot', 'dot \+ softmax'",
+        ),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(config, message):
+def test_arguments_that_do_not_fit_are_refused(kind, config, message):
     with pytest.raises(ValueError, match=message):
-        HistogramModel(**config)
-
-
-def test_a_plain_model_cannot_be_unfrozen():
-    with pytest.raises(ValueError, match="unfreeze needs"):
-        built(plain=True).unfreeze()
+        kind(**config)
 
 
 def test_symbol_ids():
@@ -265,7 +263,7 @@ def test_the_semantic_map_weighs_equal_tokens_equally():
 
 
 @pytest.mark.claim(32)
-@pytest.mark.parametrize("sees", MINIMA)
+@each("sees", MINIMA)
 def test_a_short_training_gets_there(sees):
     model = built(sees=sees)
     fit(model, fresh(64), count_loss, steps=500, lr=1e-2, warmup=50, progress=False)
@@ -275,7 +273,7 @@ def test_a_short_training_gets_there(sees):
 
 
 @pytest.mark.claim(32)
-@pytest.mark.parametrize(("lr", "seed"), [(1e-3, 0), (1e-3, 1), (1e-3, 2), (1e-2, 3)])
+@each("lr, seed", [(1e-3, 0), (1e-3, 1), (1e-3, 2), (1e-2, 3)])
 def test_both_stay_when_everything_is_set_free(minimum, lr, seed):
     free = minimum.unfreeze().train()
     generator = torch.Generator().manual_seed(seed)

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 import torch
+from each import each
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
@@ -275,7 +276,7 @@ def test_held_out_loss_falls_with_n():
 
 
 @pytest.mark.claim(35)
-@pytest.mark.parametrize("name", ["zero-layer", "ngram-3", "ngram-5"])
+@each("name", ["zero-layer", "ngram-3", "ngram-5"])
 def test_text_is_generated(name):
     """Fifty sampled tokens are text, and the model's own guess beats a shuffle of them."""
     bpe, model = pretrained.tokenizer(), pretrained.load(name)
@@ -292,15 +293,13 @@ def test_text_is_generated(name):
     assert nats[0] < nats[1] - 1
 
 
-@pytest.mark.parametrize("n", [0, 1])
+@each("n", [0, 1])
 def test_a_window_of_no_tokens(n):
     with pytest.raises(ValueError, match=f"n ≥ 2 .* got n = {n}"):
         NeuralNgram(D, n, 3, 4)
 
 
-@pytest.mark.parametrize(
-    "model", [ZeroLayer(D, 3), NeuralNgram(D, 2, 3, 4), NeuralNgram(D, 4, 3, 4)], ids=repr
-)
+@each("model", [ZeroLayer(D, 3), NeuralNgram(D, 2, 3, 4), NeuralNgram(D, 4, 3, 4)])
 def test_one_interface(model):
     ids = torch.randint(D, (2, 6))
     assert model(ids).shape == (2, 6, D)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,7 +99,7 @@ def test_gradient_at_a_distance_is_the_product_of_the_steps():
     torch.testing.assert_close(torch.stack(rows, 1), by_hand, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@each("cell", ["lstm", "gru"])
 def test_gated_cells_are_the_frameworks(cell):
     torch.manual_seed(0)
     model, ids = Recurrent(11, 6, 8, cell), ids_of(1, 3, 9)
@@ -131,7 +132,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each("name", MODELS)
 def test_one_interface(name):
     model, ids = MODELS[name](), ids_of(4, 2, 7)
     assert model(ids).shape == (2, 7, 11)
@@ -177,7 +178,7 @@ def test_unknown_cell():
         Recurrent(11, 6, 8, "tanh")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each("name", MODELS)
 def test_state_dict_round_trip(name):
     first, second, ids = MODELS[name](), MODELS[name](), ids_of(0, 1, 5)
     second.load_state_dict(first.state_dict())

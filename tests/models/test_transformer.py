@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import WIDTH, D, assert_near, config_of, ids_of, model_of
@@ -58,7 +59,7 @@ def formula(config):
 
 
 @pytest.mark.claim(14)
-@pytest.mark.parametrize("size", SIZES)
+@each("size", SIZES)
 def test_parameters_of_every_size(size):
     layers, d_model, heads, count = SIZES[size]
     sizes = {"layers": layers, "d_model": d_model, "heads": heads, "d_ff": 4 * d_model}
@@ -154,7 +155,7 @@ def test_a_later_token_leaves_earlier_logits_alone(config, seed, length, data):
     assert not torch.equal(before[:, place], after[:, place])
 
 
-@pytest.mark.parametrize("norm", ["pre", "post", "none"])
+@each("norm", ["pre", "post", "none"])
 def test_a_bidirectional_model_does_look_ahead(norm):
     model, ids = model_of(config_of(causal=False, norm=norm)), ids_of(1, 1, 6)
     other = ids.clone()
@@ -282,8 +283,8 @@ def test_the_stream_can_be_rebuilt_from_what_the_heads_add(config, seed):
 
 
 @pytest.mark.claim(41)
-@pytest.mark.parametrize("combine", ["concat", "add"])
-@pytest.mark.parametrize("positions", ["learned", "rotary"])
+@each("combine", ["concat", "add"])
+@each("positions", ["learned", "rotary"])
 def test_sum_of_what_was_written_is_the_final_state(combine, positions):
     """Rebuilt from the trace alone: embeddings plus what every head of every layer adds."""
     config = config_of(norm="none", layers=3, combine=combine, positions=positions)
@@ -295,7 +296,7 @@ def test_sum_of_what_was_written_is_the_final_state(combine, positions):
     assert_near(state @ model.W_U, trace.logits)
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
+@each("name", OPTIONAL)
 def test_a_trace_keeps_what_it_is_asked_for_and_no_more(name):
     model, ids = model_of(config_of(d_ff=16)), ids_of(9, 5)
     whole = model.trace(ids, keep="all")
@@ -351,7 +352,7 @@ def test_what_run_gives_is_each_layer():
     assert all(state.attention is None for state in model.run(model.embed(ids), mask))
 
 
-@pytest.mark.parametrize("training", [True, False])
+@each("training", [True, False])
 def test_evaluating_restores_the_mode(training):
     """Also of the parts, and also after an error."""
     model = model_of(config_of(dropout=0.5)).train(training)
@@ -437,9 +438,9 @@ def framework_layer(block, config):
 
 
 @pytest.mark.claim(14)
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-@pytest.mark.parametrize("causal", [True, False])
+@each("norm", ["pre", "post"])
+@each("activation", ["relu", "gelu"])
+@each("causal", [True, False])
 def test_block_equals_the_frameworks_layer(norm, activation, causal):
     config = config_of(
         d_model=24, heads=3, d_ff=40, norm=norm, activation=activation, bias=True, causal=causal
@@ -467,8 +468,8 @@ def test_block_equals_the_frameworks_layer(norm, activation, causal):
 
 
 @pytest.mark.claim(58)
-@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh"])
-@pytest.mark.parametrize("bias", [True, False])
+@each("activation", ["relu", "gelu", "gelu_tanh"])
+@each("bias", [True, False])
 def test_feed_forward_formula(activation, bias):
     config = config_of(activation=activation, bias=bias)
     torch.manual_seed(2)
@@ -506,8 +507,8 @@ def test_embedding_by_the_formula():
     assert_near(normed.embed(ids), standard * norm.weight + norm.bias)
 
 
-@pytest.mark.parametrize(
-    ("changes", "scale"),
+@each(
+    "changes, scale",
     [
         ({"norm": "none"}, 64**-0.5),
         ({"norm": "post"}, 64**-0.5),
@@ -570,6 +571,9 @@ def test_dropout_hits_embeddings_and_what_each_block_writes():
     assert (model.embed(ids) == 0).all()
     x = torch.randn(1, 5, WIDTH).double()
     assert torch.equal(model.blocks[0](x, None, False)[0], x)  # nothing is added to the stream
+    reader = model_of(config_of(dropout=1.0, norm="none", layers=1, cross=True)).train()
+    memory = torch.randn(1, 3, WIDTH).double(), torch.ones(1, 3, dtype=torch.bool)
+    assert torch.equal(reader.blocks[0](x, None, False, memory=memory)[0], x)
 
 
 def test_a_small_gpt_learns_a_pattern_by_heart():
@@ -603,7 +607,7 @@ def test_learned_positions_end_and_say_so():
         model.trace(ids_of(0, 6))
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "none"])
+@each("positions", ["sinusoidal", "rotary", "none"])
 def test_other_positions_go_on(positions):
     model = model_of(config_of(max_len=5, positions=positions))
     long = ids_of(0, 1, 40)
@@ -611,7 +615,7 @@ def test_other_positions_go_on(positions):
     assert_near(model(long)[:, :5], model(long[:, :5]))
 
 
-@pytest.mark.parametrize("name", ["norm", "positions", "combine", "activation"])
+@each("name", ["norm", "positions", "combine", "activation"])
 def test_unknown_choice_lists_the_known(name):
     with pytest.raises(ValueError, match=rf"{name} must be one of .*, got 'middle'"):
         config_of(**{name: "middle"})
@@ -627,7 +631,7 @@ def test_impossible_sizes():
         Transformer(config_of(positions="rotary", d_k=3))(ids_of(0, 1, 4))
 
 
-@pytest.mark.parametrize("wrong", [-1, D])
+@each("wrong", [-1, D])
 def test_an_id_outside_the_vocabulary_is_an_error(wrong):
     with pytest.raises(IndexError):
         model_of(config_of())(torch.tensor([[1, wrong]]))
@@ -645,7 +649,7 @@ LLAMA = {"norm_kind": "rms", "activation": "silu", "gated": True, "positions": "
 
 
 @pytest.mark.claim(90)
-@pytest.mark.parametrize("cached", [False, True])
+@each("cached", [False, True])
 def test_shared_keys_and_values_are_repeated_ones(cached):
     """H_kv = H is multi-head, 1 is multi-query, and between them each group has its own."""
     ids = ids_of(0, 2, 9)

@@ -8,6 +8,7 @@ import torch
 from attnlib.models import Transformer, TransformerConfig, ZeroLayer
 from attnlib.pretrained import checkpoints
 from attnlib.tokenizers import BPE
+from recipes.cards import save
 
 SMALL = replace(
     TransformerConfig.gpt2(), vocab_size=262, d_model=12, layers=2, heads=3, d_ff=20, max_len=16
@@ -43,14 +44,14 @@ def small_model():
 def own(folder, small_bpe):
     """A folder with a course's own GPT and its tokenizer, both very small, and with others."""
     config = {"vocab_size": 262, "d_model": 12, "layers": 2, "heads": 3, "max_len": 16}
-    checkpoints.save("small-bpe", small_bpe, {}, folder)
+    save("small-bpe", small_bpe, {}, folder)
     about = {"config": config, "tokenizer": "small-bpe"}
     model = Transformer(TransformerConfig(**config))
-    checkpoints.save("reviews-gpt", model, about, folder)
+    save("reviews-gpt", model, about, folder)
     for name, change in (("blind", {"causal": False}), ("headless", {"head": False})):
         model = Transformer(TransformerConfig(**config, **change))
-        checkpoints.save(name, model, about | {"config": {**config, **change}}, folder)
-    checkpoints.save("bare", model, {"config": {**config, "head": False}}, folder)
+        save(name, model, about | {"config": {**config, **change}}, folder)
+    save("bare", model, {"config": {**config, "head": False}}, folder)
     zero = {"vocab_size": 262, "d_model": 4}
-    checkpoints.save("zero", ZeroLayer(**zero), {"config": zero, "tokenizer": "small-bpe"}, folder)
+    save("zero", ZeroLayer(**zero), {"config": zero, "tokenizer": "small-bpe"}, folder)
     return folder

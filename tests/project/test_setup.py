@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -53,7 +54,10 @@ def test_an_old_python_can_read_course_py() -> None:
             assert node.cause is None
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
-    assert modules <= {"argparse", "hashlib", "os", "shutil", "subprocess", "sys", "time"}
+    assert modules <= {
+        *("argparse", "difflib", "glob", "hashlib", "os", "shutil", "signal"),
+        *("subprocess", "sys", "sysconfig", "time"),
+    }
 
 
 def pretend(code: str, *words: str, clone: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -83,8 +87,12 @@ def test_a_new_python_is_welcome(version: tuple[int, int, int]) -> None:
     assert course().too_old(version, "python3") is None
 
 
-def fake_clone(tmp_path: Path, pip: str = "print('ok')") -> Path:
-    """A folder with course.py, a lock, and a `.venv` whose Python only notes what it is asked."""
+def fake_clone(tmp_path: Path, **does: str) -> Path:
+    """A folder with course.py, a lock, and a `.venv` whose Python only notes what it is asked.
+
+    Args:
+        does: code by the name of the module that is asked for, such as pip.
+    """
     clone = tmp_path / "übung 1"
     clone.mkdir()
     for name in ("course.py", "Makefile", "pyproject.toml", "requirements.lock"):
@@ -93,12 +101,12 @@ def fake_clone(tmp_path: Path, pip: str = "print('ok')") -> Path:
     python.parent.mkdir(parents=True)
     stub = clone / "stub.py"
     stub.write_text(
-        "import json, pathlib, sys\n"
+        "import json, os, shutil, signal, sys, time\n"
         "words = sys.argv[1:]\n"
         "if words[0] == '-c': exec(words[1]); sys.exit(0)\n"
         f"with open({str(clone / 'calls')!r}, 'a', encoding='utf-8') as file:\n"
         "    file.write(json.dumps(words) + '\\n')\n"
-        f"if words[:2] == ['-m', 'pip']:\n    {pip}\n",
+        f"exec({does!r}.get(words[1], ''))\n",
         encoding="utf-8",
     )
     started = shlex.join([sys.executable, str(stub)])
@@ -178,17 +186,102 @@ def test_a_failing_installation_says_why(tmp_path: Path, pip_says: str, we_say: 
     assert not (clone / ".venv" / "installed").exists()
 
 
-def test_a_full_disk_is_told_before_anything_is_installed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("system", "words", "needed"),
+    [("linux", [], 8), ("linux", ["--torch-index", "file:///x"], 3), ("darwin", [], 3)],
+)
+def test_a_full_disk_is_told_before_anything_is_installed(
+    tmp_path: Path, system: str, words: list[str], needed: int
+) -> None:
     clone = fake_clone(tmp_path)
+    shutil.rmtree(clone / ".venv")
     code = (
         "from types import SimpleNamespace\n"
+        f"sys.platform = {system!r}\n"
         "shutil.disk_usage = lambda path: SimpleNamespace(free=1_200_000_000)"
     )
-    done = pretend(code, "lab", clone=clone)
+    done = pretend(code, "setup", *words, clone=clone)
     assert done.returncode == 1
-    assert "needs about 3 GB" in done.stderr
+    assert f"needs about {needed} GB" in done.stderr
     assert "1.2 GB free" in done.stderr
+    assert ("TORCH_INDEX" in done.stderr) == (needed == 8), "where it would help"
     assert calls(clone) == []
+    assert not (clone / ".venv").exists()
+
+
+STOPPED = "\nStopped. The same command goes on from here.\n"
+CTRL_C = "os.killpg(0, signal.SIGINT); time.sleep(60)"  # reaches all that the terminal started
+DEAF = "signal.signal(signal.SIGINT, signal.SIG_IGN); " + CTRL_C
+
+
+def interrupted(clone: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """Run course.py in a group of processes of its own, after some code; see `pretend`."""
+    return pretend(f"import os, signal\nos.setpgid(0, 0)\n{code}", "setup", clone=clone)
+
+
+@needs_shell
+@pytest.mark.parametrize("does", [CTRL_C, DEAF], ids=["it hears", "it is deaf"])
+def test_ctrl_c_ends_an_installation_in_a_sentence(tmp_path: Path, does: str) -> None:
+    noted = "print(os.getpid(), file=open('child', 'w'), flush=True)"
+    clone = fake_clone(tmp_path, pip=f"if not os.path.exists('twice'): {noted}; {does}")
+    for _ in range(2):
+        done = interrupted(clone, "")
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((clone / "child").read_text()), 0)
+        assert (done.returncode, done.stderr) == (130, STOPPED)
+        assert "Traceback" not in done.stdout
+    (clone / "twice").touch()
+    assert run_course(clone, "setup").returncode == 0
+    assert len(calls(clone)) == 1 + 1 + 3
+
+
+@needs_shell
+def test_an_environment_without_the_whole_of_pip_is_made_anew(tmp_path: Path) -> None:
+    venv = "shutil.rmtree('.venv'); os.makedirs('.venv/bin'); shutil.copy('python', '.venv/bin')"
+    clone = fake_clone(tmp_path, venv=f"if not os.path.exists('twice'): {CTRL_C}\n{venv}")
+    python = clone / "python"
+    (clone / ".venv" / "bin" / "python").rename(python)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", clone / ".venv"], check=True)
+    before = f"sys.executable = {str(python)!r}"
+    done = interrupted(clone, before)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", STOPPED)
+    (clone / "twice").touch()
+    assert interrupted(clone, before).returncode == 0
+    assert [words[1] for words in calls(clone)] == ["venv", "venv", "pip", "pip", "pip"]
+
+
+@needs_shell
+def test_a_package_that_was_half_installed_is_installed_again(tmp_path: Path) -> None:
+    clone = fake_clone(tmp_path)
+    packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(clone / ".venv")}))
+    for name in ("half-1.dist-info", "whole-1.dist-info"):
+        (packages / name).mkdir(parents=True)
+        (packages / name / "METADATA").touch()
+    (packages / "whole-1.dist-info" / "INSTALLER").touch()
+    assert run_course(clone, "setup").returncode == 0
+    assert [path.name for path in packages.iterdir()] == ["whole-1.dist-info"]
+
+
+@needs_shell
+def test_what_runs_hears_ctrl_c_itself(tmp_path: Path) -> None:
+    """JupyterLab asks whether to stop; it is not killed meanwhile."""
+    asks = "signal.signal(signal.SIGINT, lambda *a: None); os.killpg(0, signal.SIGINT)"
+    clone = fake_clone(tmp_path, jupyterlab=f"{asks}; time.sleep(1); sys.exit(7)")
+    done = pretend("import os\nos.setpgid(0, 0)", "lab", clone=clone)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [("slide", "no command slide; did you mean slides? "), ("xyzzy", "no command xyzzy. ")],
+)
+def test_an_unknown_command_is_told_with_the_nearest(word: str, told: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "course.py", word], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "usage" not in done.stderr
 
 
 def test_the_exit_status_is_that_of_the_tests(tmp_path: Path) -> None:
@@ -224,12 +317,36 @@ def test_the_tests_that_take_minutes_run_if_they_are_asked_for() -> None:
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 
 
+def made(*words: str) -> subprocess.CompletedProcess[str]:
+    """What make says here."""
+    return subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True)
+
+
 @needs_make
 def test_make_lists_its_targets_when_asked_for_nothing() -> None:
-    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True)
+    done = made()
     assert done.returncode == 0, done.stderr
+    listed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")]
+    assert listed == ["lab", "test", "help"], "the students' commands, first and alone"
+    everything = made("help", "ARGS=--all").stdout
+    assert everything.startswith(done.stdout)
     for target in ("lab", "test", "quick", "chapters", "bench", "book", "slides", "pdf", "clean"):
-        assert f"make {target} " in done.stdout
+        assert f"make {target} " in everything
+
+
+@needs_make
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["lab", "PYTHON=python9"], "There is no Python of the name python9. "),
+        (["lba"], "There is no command lba; did you mean lab? "),
+    ],
+)
+def test_make_says_in_a_sentence_what_there_is_not(words: list[str], told: str) -> None:
+    done = made(*words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "not found" not in done.stderr
 
 
 @needs_make

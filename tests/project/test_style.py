@@ -9,8 +9,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from course_files import course_files
+from each import each
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = (
@@ -122,8 +122,8 @@ def test_no_old_name_survives() -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "found"),
+@each(
+    "name, text, found",
     [
         ("a.md", "see `attnlib/layouts.py` and attnlib.words", 2),
         ("a.md", "after Reading, the Memory is full", 0),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from each import each
 
 from attnlib import pretrained
 from attnlib.data import Reviews, Split, reviews
@@ -41,7 +42,7 @@ def test_moments_begin_with_the_start_and_end_with_the_end():
     assert 20 < len(found) < 35
 
 
-@pytest.mark.parametrize("repeated", [0, 4, 16])
+@each("repeated", [0, 4, 16])
 def test_so_many_windows_of_a_batch_repeat(repeated):
     stream = torch.arange(4000)  # a window of it never repeats
     batch = circuits.mixed(stream, repeated, seed=1)

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from each import each
 from torch.nn import functional as F
 
 from attnlib import pretrained
@@ -40,7 +41,8 @@ def run(name, folder, steps="3"):
     main([name, "--steps", steps, "--folder", str(folder)])
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+# of those that differ in their seed alone, the first
+@each("name", [name for name in CLASSIFIERS if not name[-1].isdigit()])
 def test_a_recipe_writes_a_classifier_that_loads(name, few_reviews):
     few, folder = few_reviews
     if CLASSIFIERS[name].base:
@@ -80,9 +82,9 @@ def test_the_tasks_train_with_their_own_losses(few_reviews, tmp_path, monkeypatc
     run("rt-lstm", tmp_path)
     used = []
     for loss in ("decoy_loss", "hiding_loss"):
-        real = getattr(training, loss)
+        real = getattr(classification, loss)
         monkeypatch.setattr(
-            training, loss, lambda *a, real=real, loss=loss: used.append(loss) or real(*a)
+            classification, loss, lambda *a, real=real, loss=loss: used.append(loss) or real(*a)
         )
     run("rt-lstm-decoy", tmp_path, "1")
     run("rt-lstm-hiding", tmp_path, "1")

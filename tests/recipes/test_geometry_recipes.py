@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from each import each
 
 from attnlib import pretrained
 from attnlib.explain.geometry import mean_cosine, row_entropy
@@ -62,22 +63,21 @@ def test_properties_are_those_of_texts_one_by_one():
 @torch.no_grad()
 def test_other_weights_take_the_place_of_a_layers_own():
     model, data = sharp_model(), texts()
-    found, moved = recipe.properties(model, data), torch.zeros(6, 2)
+    model.output.bias.add_(0.6)  # so that texts lie on both sides
+    found, moved, flat = recipe.properties(model, data), torch.zeros(6, 2), []
     for i, (ids, y) in enumerate(one_by_one(model, data)):
-        x, n = model.embed(ids), ids.shape[1] + 1
-        real = torch.ones(1, n, dtype=torch.bool)
-        own = dict(enumerate(model.maps(ids)[0, :, 0, None]))
-        assert recipe.predicted(model, x, real, {}).item() == pytest.approx(y, abs=1e-5)
-        assert recipe.predicted(model, x, real, own).item() == pytest.approx(y, abs=1e-5)
-        for layer in (0, 1):
-            uniform = {layer: torch.full((1, n, n), 1 / n)}
-            moved[i, layer] = abs(recipe.predicted(model, x, real, uniform).item() - y)
+        even = {("pattern", n): lambda A: torch.full_like(A, 1 / A.shape[-1]) for n in (0, 1)}
+        flat.append(model(ids, edits=even).item() > 0)
+        for site, edit in even.items():
+            moved[i, site[1]] = abs(model(ids, edits={site: edit}).sigmoid().item() - y)
+    right = (torch.tensor(flat) == data.labels.bool()).float().mean().item()
+    assert found["flat"] == pytest.approx(right, abs=1e-3)
     assert found["uniform"] == pytest.approx(moved.mean(0).tolist(), abs=1e-4)
     assert moved.mean() > 0.001
     assert found["one"] != pytest.approx(found["uniform"], abs=0.001)
 
 
-@pytest.mark.parametrize("rows", ["all", "read"])
+@each("rows", ["all", "read"])
 def test_the_penalty_is_on_the_entropy_of_real_rows(rows):
     model, data = sharp_model(), texts()
     batch = (data.ids, data.labels)
@@ -124,6 +124,7 @@ def test_the_stored_card_holds_the_runs_of_the_recipe_and_the_stored_model():
     assert stored["loss"]["nats_per_text"] == row["loss"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_stored_model_is_what_its_row_of_the_card_says():
     model, row = pretrained.load("geometry-5"), pretrained.card("geometry")["runs"][9]

@@ -17,6 +17,7 @@ from attnlib.tokenizers import BPE
 from attnlib.training import History
 from recipes import cards, language
 from recipes.__main__ import RECIPES, main
+from recipes.cards import save
 
 TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
 
@@ -118,6 +119,36 @@ def test_what_is_learned_is_the_embedding_over_its_scale(
     assert pretrained.card(name).get("embedding_scale", 1) == scale
 
 
+@pytest.mark.parametrize(
+    ("level", "able", "dtype"),
+    [
+        ("AVX512", {"avx512_bf16": True}, torch.bfloat16),
+        ("AVX512", {"amx_bf16": True, "avx512_bf16": False}, torch.bfloat16),
+        ("AVX512", {"avx512_bf16": False}, torch.float32),  # older than the instructions
+        ("AVX2", {"avx512_bf16": True}, torch.float32),  # torch is held back from them
+        ("AVX512", None, torch.float32),  # a torch that cannot tell
+    ],
+)
+def test_logits_are_in_bfloat16_only_where_the_processor_has_it(
+    level, able, dtype, few_reviews, monkeypatch, tmp_path
+):
+    if able is None:
+        monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    else:
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able, raising=False)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: level)
+    used = set()
+
+    def loss(model, window, dtype):
+        used.add(dtype)
+        return model.W_U.square().mean()
+
+    monkeypatch.setattr(language, "next_token_loss", loss)
+    with_tokenizer(monkeypatch, tmp_path)
+    main(["zero-layer", "--steps", "1", "--folder", str(tmp_path)])
+    assert used == {dtype}
+
+
 def test_recipe_of_the_tokenizer(few_reviews, monkeypatch, tmp_path):
     monkeypatch.setattr(language, "VOCABULARY", 300)
     monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
@@ -157,7 +188,7 @@ def test_table_measures_every_model(few_reviews, monkeypatch, tmp_path, capsys):
     for name, kind in (("zero-layer", ZeroLayer), ("ngram-3", NeuralNgram)):
         config = {"vocab_size": 4096, **small[name].config}
         about = {"config": config, "parameters": 1234, "tokens": 5678, "command": "make it"}
-        checkpoints.save(name, kind(**config), about, tmp_path)
+        save(name, kind(**config), about, tmp_path)
     main(["--table"])
     head, *rows = capsys.readouterr().out.splitlines()
     assert " ".join(head.split()) == "model parameters training tokens nats/token bits/byte"

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from attnlib.data import spell
-from attnlib.models.gates import Gated, p_open
-from attnlib.models.seq2seq import greedy, translation_loss
+from attnlib.decoding import translate
+from attnlib.models.gates import p_open
+from attnlib.models.seq2seq import translation_loss
 from attnlib.pretrained import checkpoints, translators
 from attnlib.tokenizers.words import BOS
 from recipes import pruning, translation
@@ -84,7 +85,7 @@ def test_the_recipes_one_after_the_other(small):
 def test_one_pass_tells_what_greedy_translation_would_write(small):
     main(["translator", "--steps", "20", "--folder", str(small)])
     model, (_, (source, _)) = checkpoints.load("translator"), pruning.measuring_rows()
-    written, _ = greedy(model, source, 6)
+    written, _ = translate(model, source, longest=6)
     target = torch.cat([torch.full((len(source), 1), BOS), written], 1)
     assert pruning.quality(model, (source, target))[1] == 1
     target[0, 2] = target[0, 2] % 10 + 5  # another word
@@ -94,7 +95,7 @@ def test_one_pass_tells_what_greedy_translation_would_write(small):
 
 def test_the_loss_with_gates_weighs_how_many_are_open(small):
     _, (source, target) = translation.training()
-    model, batch = Gated(translation.build("rotary", 0)), (source[:4], target[:4])
+    model, batch = pruning.Gated(translation.build("rotary", 0)), (source[:4], target[:4])
     plain, half, whole = (pruning.penalised_loss(s, model.eval(), batch) for s in (0.0, 0.5, 1.0))
     torch.testing.assert_close(plain, translation_loss(model, batch))
     torch.testing.assert_close(half - plain, p_open(model.log_a).sum() / 2)

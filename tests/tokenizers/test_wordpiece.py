@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -42,6 +43,12 @@ def reference():
     return tokenizer
 
 
+def test_what_is_cut_off_is_counted(wordpiece):
+    for words, left_out in ((1, 0), (510, 0), (511, 1), (2000, 1490)):
+        assert wordpiece.left_out("film " * words) == left_out
+        assert len(wordpiece.encode("film " * words)) + left_out == words + 2  # [CLS], [SEP]
+
+
 def same_word(word_ids):
     """Which neighbours belong to one word: None, of a special token, is a word of its own."""
     return [left is not None and left == right for left, right in pairwise(word_ids)]
@@ -58,7 +65,7 @@ def check(wordpiece, reference, text):
     assert {right - left for left, right in pairwise(words)} <= {0, 1}
 
 
-@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+@each("text", ODD.values())
 def test_words_are_those_of_the_library(wordpiece, reference, text):
     check(wordpiece, reference, text)
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,7 +96,7 @@ def test_an_unknown_word_is_named() -> None:
         Vocabulary.alphabetical([("one",)]).encode(["one", "million"])
 
 
-@pytest.mark.parametrize("rows", [[[0, 3]], [[3, 0, 4]], [[3, 4], [0, 3]]])
+@each("rows", [[[0, 3]], [[3, 0, 4]], [[3, 4], [0, 3]]])
 def test_padding_elsewhere_is_refused(rows):
     ids = torch.tensor(rows)
     with pytest.raises(ValueError, match="only at the end of a row: <pad> is id 0"):

@@ -16,10 +16,8 @@ from attnlib.training.classification import (
     accuracy,
     classification_loss,
     classify_all,
-    decoy_loss,
     examples,
     fit_classifier,
-    hiding_loss,
     impermissible_mask,
     indicative_words,
     predict,
@@ -27,6 +25,7 @@ from attnlib.training.classification import (
     vocabulary,
     words_hash,
 )
+from recipes.classification import decoy_loss, hiding_loss
 
 IDS = pad([[3, 4, 5, 6, 7], [8, 9], [10], [3, 4, 5]])
 
@@ -152,6 +151,10 @@ def test_the_losses_are_those_of_the_formulas():
     )
     expected = (found.probability - y).abs().mean() - 0.3 * kl / 4
     torch.testing.assert_close(decoy_loss(0.3, model, (ids, labels, y, base)), expected)
+    nowhere = torch.zeros_like(base)  # a weight of 0 counts as 1e-12
+    kl = (found.attention * (found.attention / 1e-12).clamp_min(1e-30).log()).sum(-1)
+    expected = (found.probability - y).abs().mean() - 0.3 * kl.mean()
+    torch.testing.assert_close(decoy_loss(0.3, model, (ids, labels, y, nowhere)), expected)
     hidden = ids == 4
     mass = torch.stack([found.attention[0, 1], *torch.zeros(2), found.attention[3, 1]])
     expected = cross_entropy - 0.7 * (1 - mass).log().mean()

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
@@ -122,7 +123,7 @@ def test_loss_survives_huge_logits():
     assert model.states.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("tied", [True, False])
+@each("tied", [True, False])
 def test_loss_of_a_whole_model(tied):
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(D, d_model=8, layers=2, heads=2, tied=tied))
@@ -220,7 +221,7 @@ def test_evaluate_restores_the_mode_and_learns_nothing():
         evaluate(model, stream_of(6), length=6)
 
 
-@pytest.mark.parametrize("training_mode", [True, False])
+@each("training_mode", [True, False])
 def test_evaluate_restores_the_mode_after_an_error(training_mode):
     model = gpt().train(training_mode)
     with pytest.raises(ValueError, match="positions"):

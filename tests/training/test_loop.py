@@ -1,16 +1,20 @@
 """The loop that trains: what it does at each step, and how it stops, goes on and fails."""
 
 import math
+from functools import partial
 from itertools import count, pairwise
 from types import SimpleNamespace
 
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import evaluate, fit, loop, next_token_loss, shuffled, windows
+from recipes import resumed
+from recipes.resumed import Resumed
 
 D = 11
 
@@ -54,7 +58,8 @@ def interrupted_at(step):
 def clock(monkeypatch, tick):
     """Every look at the clock finds it `tick` seconds later."""
     times = count(0, tick)
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    for module in (loop, resumed):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(times)))
 
 
 class Point(torch.nn.Module):
@@ -174,8 +179,8 @@ def test_seconds_are_a_cap(monkeypatch):
 def test_seconds_of_a_resumed_run_are_its_own(monkeypatch, tmp_path):
     clock(monkeypatch, tick=1.0)
     state = tmp_path / "run.state"
-    first = train(gpt(), steps=100, seconds=5.5, resume=state)
-    second = train(gpt(), steps=100, seconds=5.5, resume=state)
+    first = train(gpt(), steps=100, seconds=5.5, kind=partial(Resumed, state))
+    second = train(gpt(), steps=100, seconds=5.5, kind=partial(Resumed, state))
     assert first.steps < second.steps <= 2 * first.steps + 1  # as many again
     assert second.seconds > first.seconds + 5
 
@@ -270,10 +275,10 @@ def test_resumed_run_equals_an_uninterrupted_one(tmp_path, stopped_at):
     state = tmp_path / "new" / "run.state"
     whole, model = gpt(), gpt()
     expected = train(whole)
-    first = train(model, loss=interrupted_at(stopped_at), resume=state)
+    first = train(model, loss=interrupted_at(stopped_at), kind=partial(Resumed, state))
     assert (first.steps, first.interrupted) == (stopped_at, True)
     again = gpt(seed=99)  # its own weights are replaced by those of the file
-    history = train(again, resume=state)
+    history = train(again, kind=partial(Resumed, state))
     assert history.losses == expected.losses
     assert history.tokens == expected.tokens
     assert not history.interrupted
@@ -283,31 +288,31 @@ def test_resumed_run_equals_an_uninterrupted_one(tmp_path, stopped_at):
 def test_state_is_saved_about_once_a_minute(monkeypatch, tmp_path):
     """A process that is killed can save nothing at its end, and still goes on from there."""
     clock(monkeypatch, tick=20.0)  # two looks a step: a save every other step
-    state, saves, real = tmp_path / "run.state", [], loop._Run.save
+    state, saves, real = tmp_path / "run.state", [], Resumed.save
 
     def save(run):
         saves.append(run.history.steps)
         real(run)
 
-    monkeypatch.setattr(loop._Run, "save", save)
+    monkeypatch.setattr(Resumed, "save", save)
 
     def killed(step, model):
         if step == 7:
             raise MemoryError
 
     with pytest.raises(MemoryError):
-        train(gpt(), resume=state, on_step=killed)
+        train(gpt(), kind=partial(Resumed, state), on_step=killed)
     assert 2 <= len(saves) <= 4
     assert 0 < saves[-1] < 7  # something is lost, not much
     model, whole = gpt(), gpt()
-    history = train(model, resume=state)
+    history = train(model, kind=partial(Resumed, state))
     assert history.losses == train(whole).losses
     assert same_weights(model, whole)
 
 
 def test_a_stop_while_writing_keeps_the_last_good_state(monkeypatch, tmp_path):
     state = tmp_path / "run.state"
-    train(gpt(), loss=interrupted_at(4), resume=state)
+    train(gpt(), loss=interrupted_at(4), kind=partial(Resumed, state))
     good = state.read_bytes()
 
     def half(thing, path):
@@ -316,36 +321,36 @@ def test_a_stop_while_writing_keeps_the_last_good_state(monkeypatch, tmp_path):
 
     monkeypatch.setattr(torch, "save", half)
     with pytest.raises(OSError, match="no space"):
-        train(gpt(), loss=interrupted_at(1), resume=state)
+        train(gpt(), loss=interrupted_at(1), kind=partial(Resumed, state))
     assert state.read_bytes() == good
 
 
 def test_a_run_does_not_go_on_with_other_settings(tmp_path):
     state = tmp_path / "run.state"
-    train(gpt(), loss=interrupted_at(2), resume=state)
+    train(gpt(), loss=interrupted_at(2), kind=partial(Resumed, state))
     good = state.read_bytes()
     with pytest.raises(ValueError, match=r"is the state of a run with .*delete the file"):
-        train(gpt(), lr=0.5, resume=state)
+        train(gpt(), lr=0.5, kind=partial(Resumed, state))
     assert state.read_bytes() == good
 
 
 def test_a_finished_run_is_not_run_again(tmp_path):
     state, calls = tmp_path / "run.state", count()
     model = gpt()
-    first = train(model, resume=state)
+    first = train(model, kind=partial(Resumed, state))
     again = gpt(seed=1)
 
     def loss(model, window):
         next(calls)
         return next_token_loss(model, window)
 
-    history = train(again, resume=state, loss=loss)
+    history = train(again, kind=partial(Resumed, state), loss=loss)
     assert next(calls) == 0
     assert history.losses == first.losses
     assert same_weights(again, model)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
+@each("value", [math.nan, math.inf])
 def test_a_loss_that_is_no_number(value):
     model = gpt()
     with pytest.raises(FloatingPointError, match=f"became {value}: lower the learning rate"):

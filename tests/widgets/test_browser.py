@@ -21,6 +21,7 @@ from typing import Any
 import nbformat
 import pytest
 import torch
+from each import each
 
 from attnlib.trace import Trace
 from attnlib.widgets import AttentionView, Frames, explore
@@ -41,6 +42,7 @@ INK = """canvas => { // drawn dots in the middle of the canvas, where only lines
 
 SMALL_CELL = """
 import torch
+from each import each
 from attnlib.widgets import AttentionView
 weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
 view = AttentionView(weights, [f"w{i}" for i in range(200)], title="two hundred")
@@ -119,7 +121,7 @@ def test_keyboard_cursor_reads_the_exact_weight_and_escape_leaves(saved: Any) ->
     canvas.press("ArrowDown")  # enters at (0, 0)
     canvas.press("ArrowDown")
     canvas.press("ArrowRight")
-    assert float(read.locator("b").inner_text()) == pytest.approx(float(weights[1, 1]), rel=1e-5)
+    assert float(read.locator("b").inner_text()) == pytest.approx(float(weights[1, 1]), abs=5e-4)
     assert "un" in canvas.get_attribute("aria-label")
     canvas.press("Escape")
     assert "strongest" in read.inner_text()
@@ -150,16 +152,169 @@ def test_links_show_only_the_token_pointed_at(saved: Any) -> None:
     assert read.inner_text().startswith("destination [CLS] looks at")
 
 
+def thumbnails(page: Any) -> dict[str, tuple[float, float]]:
+    """Where on the page each map's thumbnail is; the pointer finds them by what is told there."""
+    page.locator(".attn-heads").scroll_into_view_if_needed()
+    places: dict[str, tuple[float, float]] = page.locator(".attn-heads").evaluate("""grid => {
+      const box = grid.getBoundingClientRect(), places = {};
+      for (let clientY = box.top + 4; clientY < box.bottom; clientY += 8)
+        for (let clientX = box.left + 4; clientX < box.right; clientX += 8) {
+          grid.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY }));
+          if (grid.title) places[grid.title] = [clientX, clientY];
+        }
+      return places;
+    }""")
+    return places
+
+
 def test_a_thumbnail_is_chosen_by_click_and_by_keyboard(saved: Any) -> None:
     saved.click("[data-value=heads]")
-    assert saved.locator(".attn-heads button").count() == 12
-    saved.locator('.attn-heads button[aria-pressed="true"]').press("ArrowDown")
-    chosen = saved.locator('.attn-heads button[aria-pressed="true"]')
-    assert chosen.get_attribute("aria-label") == "layer 1, head 0"
-    saved.get_by_role("button", name="layer 2, head 3").click()
-    sliders, canvas, _ = parts(saved)
+    sliders, canvas, read = parts(saved)
+    assert not canvas.is_visible()
+    grid = saved.locator(".attn-heads")
+    before = grid.evaluate(PIXELS)
+    for key, at in (("ArrowDown", "10"), ("ArrowUp", "00"), ("ArrowUp", "00"), ("ArrowLeft", "00")):
+        grid.press(key)
+        assert "".join(sliders.nth(i).input_value() for i in range(2)) == at
+    grid.press("ArrowRight")
+    assert "all 12 maps, chosen: layer 0, head 1;" in grid.get_attribute("aria-label")
+    assert read.inner_text().startswith("layer 0 · head 1: strongest")
+    assert grid.evaluate(PIXELS) != before
+    assert not canvas.is_visible()
+    grid.press("Enter")
+    assert canvas.is_visible()
+    assert not grid.is_visible()  # twelve maps are too few to stand beside
+    saved.click("[data-value=heads]")
+    places = thumbnails(saved)
+    assert len(places) == 12
+    saved.mouse.click(*places["layer 2 · head 3"])
     assert [sliders.nth(i).input_value() for i in range(2)] == ["2", "3"]
     assert canvas.is_visible()  # a click opens the map
+
+
+# ---------------------------------------------------------------- many maps, long texts
+def opened(page: Any, folder: Path, size: tuple[int, int, int], **options: Any) -> Any:
+    """A page with causal maps (layers, heads, tokens), most of them on the first token."""
+    scores = torch.randn(*size, size[-1], generator=torch.Generator().manual_seed(7))
+    scores[..., 0] += 4
+    hidden = torch.ones(size[-1], size[-1]).triu(1).bool()
+    tokens = tuple(f" word{i % 97}" for i in range(size[-1]))
+    trace = Trace(tokens, scores.masked_fill(hidden, -torch.inf).softmax(-1))
+    explore(trace, **options).save_html(folder / "many.html")
+    page.goto((folder / "many.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    return trace
+
+
+def test_all_maps_stand_beside_the_one_shown_and_lead_to_it(page: Any, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
+    trace = opened(page, tmp_path, (30, 9, 16))
+    sliders, canvas, read = parts(page)
+    grid, seen = page.locator(".attn-heads"), {canvas.evaluate(PIXELS)}
+    places = thumbnails(page)
+    assert len(places) == 270
+    down, right = (
+        [places[f"layer {layer} · head {head}"][axis] for layer, head in pairs]
+        for axis, pairs in ((1, [(i, 0) for i in range(30)]), (0, [(0, i) for i in range(9)]))
+    )
+    assert down == sorted(down)
+    assert right == sorted(right)
+    page.mouse.click(*places["layer 17 · head 5"])
+    assert [sliders.nth(i).input_value() for i in range(2)] == ["17", "5"]
+    assert page.locator("[data-value=map]").get_attribute("aria-pressed") == "true"
+    seen.add(canvas.evaluate(PIXELS))
+    grid.press("ArrowDown")
+    grid.press("ArrowRight")
+    assert [sliders.nth(i).input_value() for i in range(2)] == ["18", "6"]
+    seen.add(canvas.evaluate(PIXELS))
+    assert len(seen) == 3
+    told = [float(read.locator("b").inner_text()), trace.attention[18, 6, 1:, 1:].max().item()]
+    assert told[0] == pytest.approx(told[1], abs=5e-4)
+    page.click("[data-value=links]")
+    assert grid.is_visible()
+    assert page.errors == []
+
+
+@each("tokens, mode", itertools.product((12, 128, 512), ("map", "links")))
+def test_a_view_and_its_sliders_fit_a_pane_of_680_pixels(
+    page: Any, tmp_path: Path, tokens: int, mode: str
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
+    opened(page, tmp_path, (30, 9, tokens) if tokens < 512 else (2, 2, 512), title="Title")
+    page.click(f"[data-value={mode}]")
+    canvas = page.locator(".attn-stage > canvas")
+    assert page.locator(".attn").evaluate("node => node.offsetHeight") <= 680
+    assert canvas.evaluate("node => node.clientHeight") <= 0.61 * 800
+    assert canvas.evaluate("node => node.clientHeight") >= 0.4 * 800
+
+
+REACHED = """canvas => { // the dots of one row of the map, found by a pointer on all of them
+  const { left, top, width, height } = canvas.getBoundingClientRect();
+  const read = canvas.closest('.attn').querySelector('.attn-read'), clientY = top + 0.9 * height;
+  let found = 0;
+  for (let clientX = left; clientX < left + width; clientX += 2) {
+    canvas.dispatchEvent(new PointerEvent('pointermove', { clientX, clientY }));
+    found += read.innerText.includes('destination') ? 2 : 0;
+  }
+  return found;
+}"""
+
+
+@each("size", [(6, 12, 12), (30, 9, 128)])
+def test_on_a_phone_nothing_is_wider_than_the_screen(page: Any, tmp_path: Path, size: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, tmp_path, size)
+    assert page.locator(".attn-stage > canvas").evaluate(REACHED) > (180 if size[2] < 20 else 120)
+    for mode in ("map", "links", "heads"):
+        page.click(f"[data-value={mode}]")
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        stage = page.locator(".attn-stage")
+        assert stage.evaluate("node => node.scrollWidth - node.clientWidth") == 0
+
+
+def test_no_weight_is_lost_where_cells_are_smaller_than_dots(page: Any, tmp_path: Path) -> None:
+    """One weight of 512 × 512 cells on some 400 dots, and on a thumbnail."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    weights = torch.zeros(2, 7, 512, 512)
+    weights[0, 0, 400, 123] = 1
+    AttentionView(weights, ["x"] * 512).save_html(tmp_path / "one.html")
+    page.goto((tmp_path / "one.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    dark = """canvas => { // dots as dark as the palette's end
+      const dots = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+      let found = 0;
+      for (let i = 0; i < dots.length; i += 4)
+        found += dots[i] === 29 && dots[i + 1] === 47 && dots[i + 2] === 99;
+      return found;
+    }"""
+    canvas, slider = parts(page)[1], page.locator("input").nth(1)
+    assert page.locator(".attn-heads").evaluate(dark) >= 1
+    with_bar = canvas.evaluate(dark)
+    slider.press("ArrowRight")  # nothing on this map
+    assert canvas.evaluate(dark) == with_bar - 1
+
+
+def test_what_is_strongest_goes_by_words_and_choice(page: Any, tmp_path: Path) -> None:
+    rows = torch.tensor([[0.3, 0.7, 0.0], [0.5, 0.2, 0.3], [0.6, 0.4, 0.0]])
+    shown = torch.stack([rows, rows.tril(), torch.eye(3)])
+    for tokens, told in (
+        (
+            "[CLS] b c",
+            [
+                "strongest (special tokens apart): c → b 0.4",
+                "strongest (the first token and special tokens apart): c → b 0.4",
+            ],
+        ),
+        ("a b c", ["strongest: a → b 0.7", "strongest (the first token apart): c → b 0.4"]),
+        ("<s> [UNK] </s>", ["strongest: <s> → [UNK] 0.7"]),
+    ):
+        AttentionView(shown, tokens.split(), axes=("head",)).save_html(tmp_path / "s.html")
+        page.goto((tmp_path / "s.html").as_uri())
+        page.wait_for_selector(".attn-read q")
+        for n, sentence in enumerate(told):
+            page.locator("input").fill(str(n))
+            read = page.locator(".attn-read").inner_text().replace("“", "").replace("”", "")
+            assert read.startswith(sentence)
 
 
 def test_words_and_colour_scale_switch(saved: Any) -> None:
@@ -215,17 +370,18 @@ def signed_page(page: Any, tmp_path: Path, scheme: str = "light") -> tuple[Any, 
     return parts(page)[1:]
 
 
-def cells(page: Any, canvas: Any, read: Any) -> dict[tuple[str, ...], list[int]]:
-    """The colour of every cell; the pointer finds where they are."""
-    box, places = canvas.bounding_box(), {}
-    for x in range(0, int(box["width"]), 20):
-        for y in range(0, int(box["height"]), 20):
-            page.mouse.move(box["x"] + x, box["y"] + y)
-            if "destination" in read.inner_text():
-                places[tuple(read.locator("q").all_inner_texts())] = [x + 1, y + 1]
-    page.mouse.move(0, 0)
-    dot = "(canvas, [x, y]) => [...canvas.getContext('2d').getImageData(x, y, 1, 1).data]"
-    return {names: canvas.evaluate(dot, place)[:3] for names, place in places.items()}
+CELLS = """canvas => { // the colour of every cell, found by a pointer that is everywhere
+  const read = canvas.closest('.attn').querySelector('.attn-read'), places = {};
+  const { left, top, width, height } = canvas.getBoundingClientRect();
+  for (let x = 0; x < width; x += 20) for (let y = 0; y < height; y += 20) {
+    canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: left + x, clientY: top + y }));
+    const names = [...read.querySelectorAll('q')].map(one => one.innerText).join('');
+    if (read.innerText.includes('destination')) places[names] = [x + 1, y + 1];
+  }
+  canvas.dispatchEvent(new PointerEvent('pointerleave'));
+  const dot = ([x, y]) => [...canvas.getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3);
+  return Object.fromEntries(Object.entries(places).map(([names, at]) => [names, dot(at)]));
+}"""
 
 
 @pytest.mark.parametrize(
@@ -234,13 +390,13 @@ def cells(page: Any, canvas: Any, read: Any) -> dict[tuple[str, ...], list[int]]
 def test_a_signed_map_shows_its_signs_and_zero_is_the_background(
     page: Any, tmp_path: Path, scheme: str, background: list[int]
 ) -> None:
-    seen = cells(page, *signed_page(page, tmp_path, scheme))
+    seen = signed_page(page, tmp_path, scheme)[0].evaluate(CELLS)
     assert len(seen) == 9
     for names in ("ab", "ba", "bb", "bc", "cc"):
-        assert seen[tuple(names)] == background
-    assert seen["a", "a"][2] - seen["a", "a"][0] > 60  # blue
+        assert seen[names] == background
+    assert seen["aa"][2] - seen["aa"][0] > 60  # blue
     for names in ("ac", "cb"):
-        assert seen[tuple(names)][0] - seen[tuple(names)][2] > 40  # brown
+        assert seen[names][0] - seen[names][2] > 40  # brown
     assert page.errors == []
 
 
@@ -274,7 +430,7 @@ TINTED = """(canvas, top) => { // how many dots below `top` are clearly blue, an
 def test_a_signed_view_has_both_colours_and_a_legend(page: Any, tmp_path: Path, mode: str) -> None:
     canvas, _ = signed_page(page, tmp_path)
     page.click(f"[data-value={mode}]")
-    shown, top = (page.locator(".attn-key"), 0) if mode == "heads" else (canvas, 0.35)
+    shown, top = (page.locator(".attn-heads"), 0.75) if mode == "heads" else (canvas, 0.35)
     assert min(shown.evaluate(TINTED, top)) > 50  # in the links below their legend
     legend = {"−3", "3", "0"} if mode == "map" else {"negative", "positive"}
     for kind in ("SVG", "PNG"):
@@ -294,10 +450,10 @@ def test_one_scale_for_all_signed_maps_ends_at_the_largest_of_them(
     view.save_html(tmp_path / "one.html")
     page.goto((tmp_path / "one.html").as_uri())
     page.wait_for_selector(".attn-read q")
-    _, canvas, read = parts(page)
-    pale = cells(page, canvas, read)["c", "b"]
+    _, canvas, _ = parts(page)
+    pale = canvas.evaluate(CELLS)["cb"]
     page.click("[data-value=max]")
-    assert min(pale) > 200 > 150 > min(cells(page, canvas, read)["c", "b"])
+    assert min(pale) > 200 > 150 > min(canvas.evaluate(CELLS)["cb"])
 
 
 # ---------------------------------------------------------------- traces of different lengths
@@ -324,10 +480,11 @@ def test_traces_of_different_lengths_move_with_their_sliders(page: Any, tmp_path
         assert f"λ {(0.1, 1)[i]}, text {j}, head {head}: {size}" in told
         exact = float(traces[i][j].attention[0, head, 0, 0])
         assert read.locator("q").first.inner_text() == texts[j][0]
-        assert float(read.locator("b").inner_text()) == pytest.approx(exact, rel=1e-5)
+        assert float(read.locator("b").inner_text()) == pytest.approx(exact, abs=5e-4)
     page.click("[data-value=heads]")  # of the last two axes: 3 texts × 2 heads at this λ
-    assert page.locator(".attn-heads button").count() == 6
-    page.get_by_role("button", name="λ 1, text 0, head 1").click()
+    places = thumbnails(page)
+    assert len(places) == 6
+    page.mouse.click(*places["λ 1 · text 0 · head 1"])
     assert [sliders.nth(k).input_value() for k in range(3)] == ["1", "0", "1"]
     assert page.errors == []
 
@@ -430,7 +587,7 @@ def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(page: Any, lab: Any
     weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
     value = read.locator("b")
     page.wait_for_function("node => !node.textContent.includes('≈')", arg=value.element_handle())
-    assert float(value.inner_text()) == pytest.approx(float(weights[1, 1, 0, 0]), rel=1e-5)
+    assert float(value.inner_text()) == pytest.approx(float(weights[1, 1, 0, 0]), abs=5e-4)
     active = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
     before = page.evaluate(active)
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "j", "b"):
@@ -442,6 +599,7 @@ def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(page: Any, lab: Any
 
 TYPED_CELL = """
 import torch
+from each import each
 from attnlib.trace import Trace
 from attnlib.widgets import TextView
 
@@ -490,7 +648,7 @@ def test_what_is_typed_in_jupyterlab_moves_every_map(page: Any, lab: Any) -> Non
     assert page.asked == []
 
 
-@pytest.mark.claim(48)
+@pytest.mark.long
 def test_chapter_04_in_jupyterlab_moves_through_layers_and_heads(page: Any, lab: Any) -> None:
     address, folder = lab
     shutil.copy(CHAPTER, folder / CHAPTER.name)

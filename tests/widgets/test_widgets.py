@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -45,8 +46,8 @@ def spoilt(value: float) -> torch.Tensor:
     return weights
 
 
-@pytest.mark.parametrize(
-    ("weights", "tokens", "options", "words"),
+@each(
+    "weights, tokens, options, words",
     [
         (spoilt(float("nan")), TOKENS, {}, r"1 of 150 are not finite.*\(1, 2, 3, 4\).*softmax"),
         (spoilt(float("inf")), TOKENS, {}, "not finite"),
@@ -128,6 +129,7 @@ def test_small_weights_do_not_vanish() -> None:
 def test_payload_holds_every_exact_weight() -> None:
     weights = maps(2, 3, 5, 5)
     spec, blob = pack(prepare(weights, TOKENS))
+    blob = zlib.decompress(blob)
     start, length = spec["units"][0]["exact"]
     exact = np.frombuffer(blob[start : start + length], "<f4").reshape(2, 3, 5, 5)
     assert np.array_equal(exact, weights.numpy())
@@ -143,6 +145,30 @@ def test_large_views_send_the_exact_weights_of_the_shown_map_only() -> None:
     shown.index = (1, 2)
     assert struct.unpack("<ii", shown._shown[:8]) == (0, 5)
     assert np.array_equal(np.frombuffer(shown._shown[8:], "<f4"), weights[1, 2].numpy().ravel())
+
+
+def causal(layers: int, heads: int, length: int) -> Trace:
+    """Causal rows of random scores, with a first token that draws most of them, as in SmolLM2."""
+    generator = torch.Generator().manual_seed(7)
+    scores = 2 * torch.randn(layers, heads, length, length, generator=generator)
+    scores[..., 0] += 5
+    scores.masked_fill_(torch.ones(length, length).triu(1).bool(), -torch.inf)
+    tokens = ("<|im_start|>", *(f" w{i}" for i in range(1, length)))
+    return Trace(tokens, scores.softmax(-1))
+
+
+def test_large_views_are_light() -> None:
+    """What is sent at first, of a byte a weight: half is zeros, and most of the rest is near it."""
+    one = causal(4, 4, 256)
+    assert len(explore(one)._blob) < 0.25 * one.attention.numel()
+
+
+def test_more_than_a_browser_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnlib.widgets.maps.LARGEST", 149)
+    with pytest.raises(ValueError, match=r"at most 149 weights, .* have 150: .*attention\[20:\]"):
+        view()
+    monkeypatch.setattr("attnlib.widgets.maps.LARGEST", 150)
+    assert view().index == (0, 0)
 
 
 def test_index_is_seen_set_and_checked() -> None:
@@ -229,8 +255,44 @@ def test_explore_takes_a_trace() -> None:
     assert repr(explore(crossed)) == "AttentionView(layer=2, head=2, query=3, key=2)"
 
 
-@pytest.mark.parametrize(
-    ("layers", "heads", "axes", "expected"),
+def test_explore_takes_what_another_library_returned() -> None:
+    layers = tuple(maps(1, 3, 4, 5, seed=seed) for seed in range(2))
+    outputs = SimpleNamespace(attentions=layers)
+    sides: dict[str, Any] = {"sources": list("vwxyz")}
+    for given_ in (layers, outputs):
+        shown = explore(given_, list("abcd"), **sides, start={"head": 2}, title="mine")
+        assert repr(shown) == "AttentionView(layer=2, head=3, query=4, key=5)"
+        assert np.array_equal(shown.weights, layers[0][0, 2])
+        assert shown._heading == "mine"
+    square = [maps(2, 3, 3)]
+    shown = explore(square, tokens=list("abc"), word_ids=[None, 0, 0])
+    assert [unit["name"] for unit in shown._spec["units"]] == ["tokens", "words"]
+    for wrong, tokens, told in (
+        (outputs, None, r"got SimpleNamespace.*explore\(outputs, tokens\)"),
+        (layers, None, r"explore\(outputs, tokens\)"),
+        ((), ["a"], "attn_implementation"),
+        (layers, ["a"], "4 queries and 5 keys, but there are 1 and 1 strings"),
+        (trace(3), list("abc"), "got Trace"),
+    ):
+        with pytest.raises(ValueError, match=re.compile(told, re.DOTALL)):
+            explore(wrong, tokens)
+
+
+def test_a_text_that_was_cut_is_told_in_the_title() -> None:
+    cut, whole = trace(3, left_out=1999), trace(4)
+    assert explore(cut)._heading == "the first 3 of 2,002 tokens"
+    assert explore(cut, title="mine")._spec["title"] == "mine · the first 3 of 2,002 tokens"
+    assert explore([cut, whole, cut], axes="text")._heading == "2 of 3 texts are cut"
+    assert explore(whole, title="mine")._heading == "mine"
+    assert explore(
+        Trace(("a", "b"), maps(1, 1, 2, 2), word_ids=(0, 0), left_out=2).to_words()
+    )._heading
+    box = TextView(lambda text: cut, "one", title="typed")
+    assert box.view._heading == "typed · the first 3 of 2,002 tokens"
+
+
+@each(
+    "layers, heads, axes, expected",
     [
         (2, 3, ("step",), "step=2, layer=2, head=3, "),
         (1, 3, ("step",), "step=2, head=3, "),
@@ -282,8 +344,8 @@ def test_traces_of_different_lengths_between_words() -> None:
 A, B = trace(3), trace(4)
 
 
-@pytest.mark.parametrize(
-    ("traces", "axes", "words"),
+@each(
+    "traces, axes, words",
     [
         ([A, B], (), "one level of lists for every name.*got list"),
         ([[A, B]], ("step",), "one level of lists for every name.*got list"),
@@ -314,7 +376,7 @@ def signed(**options: Any) -> AttentionView:
 def test_signed_values_keep_sign_and_size() -> None:
     shown = signed(title="QK")
     assert shown.weights.tolist() == [[0.5, -2.0], [0.0, 1.0]]
-    spec, blob = shown._spec, shown._blob
+    spec, blob = shown._spec, zlib.decompress(shown._blob)
     start, length = spec["units"][0]["maps"]
     steps = np.frombuffer(blob[start : start + length], np.uint8).reshape(2, 2, 2)
     assert steps.tolist() == [[[160, 1], [128, 192]], [[255, 136], [128, 223]]]
@@ -338,6 +400,31 @@ def test_alt_text_of_a_weight_too_small_for_two_digits_is_not_zero() -> None:
     assert "Strongest weight 0.0041, from" in small.describe()
 
 
+def strongest_of(rows: list[list[float]], tokens: str) -> str:
+    told = AttentionView(rows, tokens.split(), axes=()).describe()
+    return told.partition("(keys). ")[2]
+
+
+def test_what_is_strongest_goes_by_words_and_choice() -> None:
+    rows = [[0.3, 0.7, 0.0], [0.5, 0.2, 0.3], [0.6, 0.4, 0.0]]
+    assert strongest_of(rows, "a b c") == "Strongest weight 0.70, from “a” to “b”."
+    found = "Strongest weight 0.40, from “c” to “b” (special tokens apart)."
+    for special in ("[CLS]", "<s>", "</s>", "<|endoftext|>", "<bos>"):
+        assert strongest_of(rows, f"{special} b c") == found.replace("[CLS]", special)
+    for plain in ("[cls]", "<", "<br />", "[1]", "CLS"):
+        assert f"from “{visible(plain.split()[0])}”" in strongest_of(
+            rows, f"{plain.split()[0]} b c"
+        )
+    below = [[1.0, 0.0], [0.7, 0.3]]
+    assert (
+        strongest_of(below, "a b")
+        == "Strongest weight 0.30, from “b” to “b” (the first token apart)."
+    )
+    both = "(the first token and special tokens apart)"
+    assert strongest_of(below, "<s> b") == f"Strongest weight 0.30, from “b” to “b” {both}."
+    assert strongest_of(below, "[CLS] [SEP]") == "Strongest weight 1.00, from “[CLS]” to “[CLS]”."
+
+
 def test_alt_text_of_the_thumbnails_is_not_that_of_one_map() -> None:
     shown = AttentionView(maps(4, 2, 3, 5, 5), TOKENS, axes=("step", "layer", "head"))
     shown.mode = "heads"
@@ -358,8 +445,8 @@ def test_thumbnails_are_those_of_the_last_two_axes(tmp_path: Path) -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-@pytest.mark.parametrize("mode", ["map", "links", "heads"])
-@pytest.mark.parametrize("scale", ["max", "one"])
+@each("mode", ["map", "links", "heads"])
+@each("scale", ["max", "one"])
 def test_signed_pictures_have_a_legend_with_both_signs(
     tmp_path: Path, mode: str, scale: str
 ) -> None:
@@ -382,7 +469,7 @@ def pixels(shown: AttentionView, path: Path) -> np.ndarray:
     return (imread(path)[..., :3] * 255).round()
 
 
-@pytest.mark.parametrize("mode", ["map", "links"])
+@each("mode", ["map", "links"])
 def test_the_colour_of_a_signed_picture_tells_the_sign(tmp_path: Path, mode: str) -> None:
     """One entry, once positive and once negative: blue dots, or brown ones."""
     for sign, (more, less) in ((1, (2, 0)), (-1, (0, 2))):
@@ -427,7 +514,16 @@ def test_static_bundle_has_the_state_instead(monkeypatch: pytest.MonkeyPatch) ->
     assert WIDGET not in data
     told = json.loads(json.dumps(data[VIEW]))
     assert told["index"] == list(shown.index)
-    assert zlib.decompress(base64.b64decode(told["_blob"])) == shown._blob
+    assert base64.b64decode(told["_blob"]) == shown._blob
+
+
+@each("length, labels", [(40, 40), (120, 30)])
+def test_labels_of_a_picture_are_few_where_not_all_fit(
+    tmp_path: Path, length: int, labels: int
+) -> None:
+    AttentionView(maps(length, length), ["word"] * length, axes=()).save_svg(tmp_path / "v.svg")
+    texts = list(ElementTree.parse(tmp_path / "v.svg").getroot().itertext())
+    assert texts.count("word") == 2 * labels
 
 
 def test_fallback_picture_stays_small_even_for_noise() -> None:
@@ -452,7 +548,7 @@ def test_saved_page_holds_the_state_and_no_foreign_markup(tmp_path: Path) -> Non
     assert "-->" not in page or "\\u003c" in page
     assert not re.search(r"(src|href)=[\"']?https?:|@import|url\(", page)
     state = state_of(page)
-    assert zlib.decompress(base64.b64decode(state["_blob"])) == shown._blob
+    assert base64.b64decode(state["_blob"]) == shown._blob
     assert state["index"] == [0, 1]
     assert state["_spec"]["units"][0]["keys"][0][3] == TOKENS[3]
 
@@ -465,7 +561,7 @@ def test_saving_twice_gives_the_same_page(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-@pytest.mark.parametrize("mode", ["map", "links", "heads"])
+@each("mode", ["map", "links", "heads"])
 def test_svg_is_well_formed_and_png_is_png(tmp_path: Path, mode: str) -> None:
     shown = AttentionView(maps(2, 3, 5, 5), [*TOKENS[:3], "$x^2$ & <b>", "日本"], title="A & B")
     shown.mode = mode
@@ -514,15 +610,15 @@ VISION = {
 }
 
 
-@pytest.mark.parametrize("palette", [PALETTE, DARK, SIGNED[6:], SIGNED[6::-1], DARK_SIGNED[6:]])
+@each("palette", [PALETTE, DARK, SIGNED[6:], SIGNED[6::-1], DARK_SIGNED[6:]])
 def test_palettes_are_safe_without_colour(palette: tuple[str, ...]) -> None:
     steps = np.diff(lab(rgb(palette))[:, 0])
     assert (np.sign(steps) == np.sign(steps[0])).all()
     assert np.abs(steps).min() > 5
 
 
-@pytest.mark.parametrize(("palette", "zero"), [(SIGNED, "#ffffff"), (DARK_SIGNED, DARK[0])])
-@pytest.mark.parametrize("vision", VISION)
+@each("palette, zero", [(SIGNED, "#ffffff"), (DARK_SIGNED, DARK[0])])
+@each("vision", VISION)
 def test_signs_differ_for_every_kind_of_colour_vision(
     palette: tuple[str, ...], zero: str, vision: str
 ) -> None:
@@ -567,8 +663,8 @@ def test_frames_with_two_sliders() -> None:
     assert [axis["labels"] for axis in frames._spec["axes"]] == [["0", "1"], ["0.5", "1.0"]]
 
 
-@pytest.mark.parametrize(
-    ("frames", "options", "words"),
+@each(
+    "frames, options, words",
     [
         ([], {}, "none empty"),
         ("abc", {}, "levels of lists"),
@@ -610,8 +706,8 @@ def test_typing_shows_other_maps_and_keeps_sliders_and_switches() -> None:
     assert all({"_spec", "_blob"} <= keys for keys in messages), "words and maps go together"
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@each(
+    "text, told",
     [
         ("", "The box is empty"),
         ("  ", "The box is empty"),

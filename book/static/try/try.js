@@ -100,7 +100,7 @@ class Place {
     if (!view) return;
     this.view.style.minHeight = `${this.view.offsetHeight}px`; // nothing jumps while it is drawn anew
     view.set("_blob", new DataView(blob));
-    view.set("_spec", { ...view.get("_spec"), units: [unit] });
+    view.set("_spec", { ...view.get("_spec"), units: [unit], packed: false });
     this.view.style.minHeight = "";
     this.root.dispatchEvent(new CustomEvent("try-shown"));
   }

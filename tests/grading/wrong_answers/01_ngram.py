@@ -689,12 +689,6 @@ def next_token_loss(logits, ids):
 RIGHT: dict[str, list[str]] = {
     "add_k": [
         """
-def add_k(counts, k):
-    table = counts.numpy().astype("float64") + k  # in numpy, in double precision
-    share = table / table.sum(axis=1, keepdims=True)
-    return torch.from_numpy(share).float()
-""",
-        """
 class Smoothed:
     # Remembers the constant, and is called like a function.
 
@@ -707,13 +701,6 @@ class Smoothed:
 
 
 add_k = Smoothed()
-""",
-        """
-def add_k(counts, k):
-    rows = []
-    for row in counts:
-        rows.append((row + k) / (row + k).sum())
-    return torch.stack(rows)
 """,
         """
 import numpy as np
@@ -743,24 +730,6 @@ def witten_bell(counts, shorter):
     mixed = torch.einsum("c,cd->cd", lam, own) + torch.einsum("c,d->cd", 1 - lam, shorter.double())
     return mixed.to(shorter.dtype)
 """,
-        """
-def witten_bell(counts, shorter):
-    rows = []
-    for row in counts:
-        kinds, total = int((row > 0).sum()), int(row.sum())
-        if total == 0:
-            rows.append(shorter.clone())
-            continue
-        trust = total / (total + kinds)
-        rows.append(trust * (row / total).to(shorter.dtype) + (1 - trust) * shorter)
-    return torch.stack(rows)
-""",
-        """
-def witten_bell(counts, shorter):
-    total = counts.sum(1, keepdim=True)
-    kinds = counts.count_nonzero(1)[:, None].masked_fill(total == 0, 1)
-    return (counts + torch.einsum("ck,d->cd", kinds.to(shorter), shorter)) / (total + kinds)
-""",
     ],
     "bits_per_byte": [
         """
@@ -778,32 +747,8 @@ def bits_per_byte(log_p, text):
     surprise = lambda total, one: total - np.log2(np.e) * float(one)
     return float(reduce(surprise, log_p.double(), 0.0) / len(bytearray(text.encode("utf8"))))
 """,
-        """
-import math
-
-
-def bits_per_byte(log_p, text):
-    bits = 0.0
-    for one in log_p.tolist():
-        bits -= one * math.log2(math.e)
-    return bits / len(bytes(text, "utf-8"))
-""",
-        """
-import numpy as np
-
-
-def bits_per_byte(log_p, text):
-    return float(-np.log2(np.exp(log_p.numpy().astype(float))).sum() / len(text.encode("utf8")))
-""",
     ],
     "windows": [
-        """
-def windows(e, before, n):
-    B, T, d = e.shape
-    longer = torch.cat([before.repeat(B, n - 2, 1), e], 1)
-    every = longer.unfold(1, n - 1, 1)  # (B, T, d, n - 1), oldest first
-    return every.flip(-1).transpose(2, 3).reshape(B, T, (n - 1) * d)
-""",
         """
 def windows(e, before, n):
     texts = []
@@ -825,30 +770,8 @@ def windows(e, before, n):
             out[:, t, back] = e[:, t - back] if t - back >= 0 else before
     return out.flatten(2)
 """,
-        """
-def windows(e, before, n):
-    B, T, d = e.shape
-    longer = torch.cat([before.repeat(B, n - 2, 1), e], 1)
-    slices = longer.unfold(1, n - 1, 1)  # (B, T, d, n − 1), oldest first
-    return slices.flip(-1).mT.reshape(B, T, -1)
-""",
     ],
     "next_token_loss": [
-        """
-def cross_entropy(row, wanted):
-    # My own, for one row.
-    top = row.max()
-    return (row - top).exp().sum().log() + top - row[wanted]
-
-
-def next_token_loss(logits, ids):
-    losses = [
-        cross_entropy(logits[b, t].double(), ids[b, t + 1])
-        for b in range(ids.shape[0])
-        for t in range(ids.shape[1] - 1)
-    ]
-    return float(sum(losses) / len(losses))
-""",
         """
 def next_token_loss(logits, ids):
     scores = logits.numpy()[:, :-1].astype(np.float64)
@@ -856,11 +779,6 @@ def next_token_loss(logits, ids):
     normal = np.log(np.exp(scores).sum(-1))
     picked = np.take_along_axis(scores, ids.numpy()[:, 1:, None], -1)[..., 0]
     return (normal - picked).mean().item()
-""",
-        """
-def next_token_loss(logits, ids):
-    flat = logits[:, :-1].reshape(-1, logits.shape[-1])
-    return float(torch.nn.functional.cross_entropy(flat, ids[:, 1:].reshape(-1)))
 """,
         """
 def next_token_loss(logits, ids):

@@ -538,35 +538,6 @@ def clipped(gradients, limit):
 RIGHT: dict[str, list[str]] = {
     "elman_states": [
         """
-class RNN:
-    # My own, step by step; it has nothing of the framework's but the name.
-
-    def __init__(self, W_x, W_h, b):
-        self.W_x, self.W_h, self.b = W_x, W_h, b
-
-    def step(self, x_t, h):
-        return torch.tanh(x_t @ self.W_x + h @ self.W_h + self.b)
-
-
-def elman_states(x, h0, W_x, W_h, b):
-    rnn = RNN(W_x, W_h, b)
-    states = [h0]
-    for t in range(x.size(1)):
-        states.append(rnn.step(x[:, t], states[-1]))
-    return torch.stack(states[1:], dim=1)
-""",
-        """
-def elman_states(x, h0, W_x, W_h, b):
-    out = x.new_empty(x.shape[0], x.shape[1], h0.shape[1])
-    for i in range(x.shape[0]):
-        h = h0[i].clone()
-        for t in range(x.shape[1]):
-            into = torch.einsum("d,dh->h", x[i, t], W_x)
-            h = (into + torch.einsum("g,gh->h", h, W_h) + b).tanh()
-            out[i, t] = h
-    return out
-""",
-        """
 from itertools import accumulate
 
 
@@ -575,13 +546,6 @@ def elman_states(x, h0, W_x, W_h, b):
     step = lambda h, one: torch.tanh(one + h @ W_h.double())
     states = list(accumulate(inputs, step, initial=h0.double()))[1:]
     return torch.stack(states, 1).to(x.dtype)
-""",
-        """
-def elman_states(x, h0, W_x, W_h, b):
-    states = [h0]
-    for pushed in (x @ W_x + b).unbind(1):  # all tokens at once, then the loop
-        states.append((pushed + states[-1] @ W_h).tanh())
-    return torch.stack(states[1:], dim=1)
 """,
         """
 def elman_states(x, h0, W_x, W_h, b):
@@ -598,16 +562,6 @@ def elman_states(x, h0, W_x, W_h, b):
     "product_of_slopes": [
         """
 def product_of_slopes(h0, inputs, W_h):
-    jacobian = torch.eye(h0.numel()).to(h0)  # a variable, and nobody's function
-    h = h0
-    for one in inputs:
-        h = torch.tanh(one + h @ W_h)
-        grad = torch.diag(1 - h * h)
-        jacobian = jacobian @ W_h @ grad
-    return jacobian
-""",
-        """
-def product_of_slopes(h0, inputs, W_h):
     h, W = h0.double().numpy(), W_h.double().numpy()
     jvp = np.identity(len(h))
     for one in inputs.double().numpy():
@@ -617,33 +571,10 @@ def product_of_slopes(h0, inputs, W_h):
 """,
         """
 def product_of_slopes(h0, inputs, W_h):
-    def backward(states):  # from the last step to the first
-        if not states:
-            return torch.eye(len(h0), dtype=h0.dtype)
-        return W_h * (1 - states[0] ** 2) @ backward(states[1:])
-
-    states, h = [], h0
-    for one in inputs:
-        h = (one + h @ W_h).tanh()
-        states.append(h)
-    return backward(states)
-""",
-        """
-def product_of_slopes(h0, inputs, W_h):
     if len(inputs) == 0:
         return torch.eye(len(h0)).to(h0)
     h1 = torch.tanh(inputs[0] + h0 @ W_h)
     return W_h @ torch.diag(1 - h1**2) @ product_of_slopes(h1, inputs[1:], W_h)
-""",
-        """
-def product_of_slopes(h0, inputs, W_h):
-    states = [h0]
-    for one in inputs:
-        states.append(torch.tanh(one + states[-1] @ W_h))
-    moved = torch.eye(h0.numel(), dtype=h0.dtype)  # row i: a small push on unit i
-    for h in states[1:]:
-        moved = torch.einsum("ij,jk,k->ik", moved, W_h, 1 - h * h)
-    return moved
 """,
     ],
     "gru_step": [
@@ -671,35 +602,8 @@ def gru_step(x, h, W, U, b, c):
     r, z = (left[:2] + right[:2]).sigmoid()
     return torch.lerp((left[2] + r * right[2]).tanh(), h, z)
 """,
-        """
-def gru_step(x, h, W, U, b, c):
-    a = torch.einsum("bi,kij->kbj", x, W) + b[:, None]
-    p = torch.einsum("bi,kij->kbj", h, U) + c[:, None]
-    r, z = (a + p)[:2].sigmoid()
-    n = (a[2] + r * p[2]).tanh()
-    return n + z * (h - n)
-""",
-        """
-def gru_step(x, h, W, U, b, c):
-    def gate(i):
-        return 1 / (1 + torch.exp(-(x @ W[i] + b[i] + h @ U[i] + c[i])))
-
-    past = torch.addmm(c[2], h, U[2])
-    return torch.lerp(torch.tanh(x @ W[2] + b[2] + gate(0) * past), h, gate(1))
-""",
     ],
     "clipped": [
-        """
-def clipped(gradients, limit):
-    squares = 0.0
-    for grad in gradients:
-        for number in grad.flatten().tolist():
-            squares += number * number
-    norm = math.sqrt(squares)
-    if norm <= limit:
-        return [grad.clone() for grad in gradients]
-    return [grad * (limit / norm) for grad in gradients]
-""",
         """
 def clipped(gradients, limit):
     sizes = [one.numel() for one in gradients]
@@ -707,13 +611,6 @@ def clipped(gradients, limit):
     norm = torch.linalg.vector_norm(long.double())
     long = long * torch.clamp(limit / norm.clamp(min=1e-300), max=1.0).to(long.dtype)
     return [part.view(one.shape) for part, one in zip(long.split(sizes), gradients)]
-""",
-        """
-def clipped(gradients, limit):
-    length = torch.cat([g.flatten() for g in gradients]).norm().item()
-    if length <= limit:
-        return [g.clone() for g in gradients]
-    return [g * (limit / length) for g in gradients]
 """,
         """
 import math

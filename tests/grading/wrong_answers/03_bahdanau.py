@@ -577,20 +577,6 @@ RIGHT: dict[str, list[str]] = {
     "additive_scores": [
         """
 def additive_scores(s, h, W, U, v):
-    rows = []
-    for query, sources in zip(s, h):
-        rows.append(torch.stack([v @ torch.tanh(query @ W + one @ U) for one in sources]))
-    return torch.stack(rows)
-""",
-        """
-def additive_scores(s, h, W, U, v):
-    wide = s.unsqueeze(1).expand(-1, h.shape[1], -1)
-    both = torch.cat([wide, h], dim=-1)  # one matrix product for the two
-    hidden = torch.tanh(both @ torch.cat([W, U], dim=0))
-    return torch.einsum("bsa,a->bs", hidden, v)
-""",
-        """
-def additive_scores(s, h, W, U, v):
     s_, h_, W_, U_, v_ = (one.numpy().astype("float64") for one in (s, h, W, U, v))
     hidden = np.tanh((s_ @ W_)[:, np.newaxis, :] + np.einsum("bsd,da->bsa", h_, U_))
     return torch.as_tensor(hidden @ v_).to(h.dtype)
@@ -602,22 +588,8 @@ def additive_scores(s, h, W, U, v):
         rows.append(torch.stack([v @ torch.tanh(query @ W + h_j @ U) for h_j in text]))
     return torch.stack(rows)
 """,
-        """
-def additive_scores(s, h, W, U, v):
-    hidden = torch.einsum("bi,ia->ba", s, W).unsqueeze(1) + torch.einsum("bsj,ja->bsa", h, U)
-    return torch.einsum("bsa,a->bs", hidden.tanh(), v)
-""",
     ],
     "two_readings": [
-        """
-def two_readings(d, n):
-    q = torch.zeros(d, dtype=torch.float64)
-    q[-1] = -1.0
-    keys = torch.randn(n, d, dtype=torch.float64)
-    keys[:, -1] = 0
-    keys[1, -1] = -3.0
-    return q, keys
-""",
         """
 def two_readings(d, n):
     q = np.full(d, 0.5, dtype=np.float32)
@@ -631,12 +603,6 @@ def two_readings(d, n):
     scores = torch.zeros(n)
     scores[1] = 2.5
     return q, torch.outer(scores, q)
-""",
-        """
-def two_readings(d, n):
-    keys = torch.zeros(n, d, dtype=torch.float64)
-    keys[0, :2] = torch.tensor([1.0, 2.0])
-    return keys[0] * 0.7, keys
 """,
     ],
     "source_weights": [
@@ -658,36 +624,8 @@ def source_weights(scores, real):
     total[total == 0] = 1.0
     return torch.tensor(parts / total, dtype=scores.dtype)
 """,
-        """
-def source_weights(scores, real):
-    weights = torch.zeros_like(scores)
-    for b in range(len(scores)):
-        if real[b].any():
-            weights[b, real[b]] = scores[b, real[b]].softmax(0)
-    return weights
-""",
-        """
-def source_weights(scores, real):
-    hidden = torch.where(real, scores, -torch.inf)
-    best = hidden.amax(-1, keepdim=True).clamp_min(-1e30)
-    e = (hidden - best).exp()
-    total = e.sum(-1, keepdim=True)
-    return e / torch.where(total > 0, total, 1.0)
-""",
     ],
     "read_map": [
-        """
-def read_map(weights, fed, sources):
-    pairs = []
-    for i in range(len(fed)):
-        best = 0
-        for j in range(1, len(sources)):
-            if weights[i, j] > weights[i, best]:
-                best = j
-        token = "</s>" if i == len(fed) - 1 else fed[i + 1]
-        pairs.append((token, sources[best]))
-    return pairs
-""",
         """
 from collections import deque
 
@@ -708,24 +646,8 @@ def read_map(weights, fed, sources):
         pairs.append((token, sources[best]))
     return pairs
 """,
-        """
-def read_map(weights, fed, sources):
-    looks = [sources[j] for j in weights.max(dim=1).indices]
-    return list(zip(fed[1:] + ["</s>"], looks))
-""",
     ],
     "words_looked_at": [
-        """
-def words_looked_at(weights):
-    bits = torch.special.xlogy(weights.double(), weights.double()).sum(-1).neg() / math.log(2)
-    return torch.pow(2.0, bits).to(weights.dtype)
-""",
-        """
-def words_looked_at(weights):
-    flat = weights.reshape(-1, weights.shape[-1]).double().tolist()
-    counts = [math.prod(a**-a for a in row if a > 0) for row in flat]
-    return torch.tensor(counts, dtype=weights.dtype).reshape(weights.shape[:-1])
-""",
         """
 def words_looked_at(weights):
     return torch.exp(-torch.xlogy(weights, weights).sum(dim=-1))

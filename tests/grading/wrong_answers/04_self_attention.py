@@ -664,16 +664,6 @@ def word_map(weights, word_ids):
 RIGHT: dict[str, list[str]] = {
     "attend": [
         """
-import math
-
-
-def attend(q, k, v):
-    scores = torch.einsum("...qd,...kd->...qk", q, k) / math.sqrt(k.size(-1))
-    e = torch.exp(scores - scores.max(dim=-1, keepdim=True).values)
-    weights = e / e.sum(dim=-1, keepdim=True)
-    return torch.einsum("...qk,...kd->...qd", weights, v), weights
-""",
-        """
 import numpy as np
 
 
@@ -700,15 +690,6 @@ scaled_dot_product_attention = MultiheadAttention()
 def attend(q, k, v):
     return scaled_dot_product_attention(q, k, v)
 """,
-        """
-def attend(q, k, v):
-    rows = []
-    for i in range(q.shape[-2]):  # one query after the other
-        scores = (q[..., i : i + 1, :] * k).sum(-1) * q.shape[-1] ** -0.5
-        rows.append(torch.softmax(scores, -1))
-    weights = torch.stack(rows, -2)
-    return (weights[..., None] * v[..., None, :, :]).sum(-2), weights
-""",
     ],
     "causal_weights": [
         """
@@ -724,21 +705,6 @@ def causal_weights(scores):
     mask = np.triu(np.full((T, T), -np.inf), 1)
     return torch.softmax(scores + torch.from_numpy(mask).to(scores.dtype), dim=-1)
 """,
-        """
-def causal_weights(scores):
-    T = scores.shape[-1]
-    weights = torch.zeros_like(scores)
-    for s in range(T):
-        weights[..., s, : s + 1] = scores[..., s, : s + 1].softmax(-1)
-    return weights
-""",
-        """
-def causal_weights(scores):
-    s, t = torch.arange(scores.size(-2)).unsqueeze(1), torch.arange(scores.size(-1))
-    added = torch.zeros(scores.shape[-2:], dtype=scores.dtype)
-    added[t > s] = float("-inf")
-    return torch.nn.functional.softmax(scores + added, dim=-1)
-""",
     ],
     "merged_weights": [
         """
@@ -752,15 +718,6 @@ def merged_weights(x, W_QK, d_k):
         asked = text @ W_QK.double()
         maps.append(torch.stack([softmax(text @ one / math.sqrt(d_k)) for one in asked]))
     return torch.stack(maps).to(x.dtype)
-""",
-        """
-def merged_weights(x, W_QK, d_k):
-    scores = torch.einsum("bsd,de,bte->bst", x, W_QK, x)
-    return (scores * d_k**-0.5).log_softmax(2).exp()
-""",
-        """
-def merged_weights(x, W_QK, d_k):
-    return torch.stack([torch.softmax(text @ W_QK @ text.T / d_k**0.5, dim=-1) for text in x])
 """,
         """
 def merged_weights(x, W_QK, d_k):
@@ -782,17 +739,6 @@ def head_contributions(heads, W_O):
     parts = [np.matmul(heads[:, i].numpy(), block) for i, block in enumerate(blocks)]
     return torch.from_numpy(np.stack(parts, axis=1))
 """,
-        """
-def head_contributions(heads, W_O):
-    d_v = heads.shape[-1]
-    parts = [heads[:, h] @ W_O[h * d_v : (h + 1) * d_v] for h in range(heads.shape[1])]
-    return torch.stack(parts, dim=1)
-""",
-        """
-def head_contributions(heads, W_O):
-    blocks = W_O.unflatten(0, heads.shape[1::2])
-    return torch.einsum("bhtv,hvm->bhtm", heads, blocks)
-""",
     ],
     "word_map": [
         """
@@ -800,21 +746,6 @@ def word_map(weights, word_ids):
     P = torch.nn.functional.one_hot(torch.tensor(word_ids)).to(weights.dtype)  # (T, W)
     together = torch.einsum("tw,htu,uv->hwv", P, weights, P)
     return together / P.sum(0)[:, None]
-""",
-        """
-from itertools import groupby
-
-
-def word_map(weights, word_ids):
-    sizes = [len(list(group)) for _, group in groupby(word_ids)]
-    received = torch.stack([part.sum(-1) for part in weights.split(sizes, dim=2)], 2)
-    return torch.stack([part.mean(1) for part in received.split(sizes, dim=1)], 1)
-""",
-        """
-def word_map(weights, word_ids):
-    member = torch.tensor(word_ids)[None] == torch.arange(max(word_ids) + 1)[:, None]
-    P = member.to(weights.dtype)
-    return torch.einsum("ws,hst,vt->hwv", P / P.sum(1, keepdim=True), weights, P)
 """,
         """
 def word_map(weights, word_ids):

@@ -781,39 +781,12 @@ def beam_trap(D, first):
 RIGHT: dict[str, list[str]] = {
     "root_mean_square_norm": [
         """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    rows = x.reshape(-1, x.shape[-1])
-    out = []
-    for row in rows:
-        total = 0.0
-        for value in row:
-            total = total + value * value
-        out.append(row / (total / len(row) + eps) ** 0.5 * gamma)
-    return torch.stack(out).reshape(x.shape)
-""",
-        """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    length = torch.einsum("...d,...d->...", x, x) / x.shape[-1]
-    return x * torch.rsqrt(length + eps)[..., None] * gamma
-""",
-        """
 import numpy as np
 
 def root_mean_square_norm(x, gamma, eps=1e-5):
     rows = x.numpy().astype(np.float64)
     size = np.sqrt((rows**2).mean(axis=-1, keepdims=True) + eps)
     return torch.from_numpy(rows / size * gamma.numpy()).to(x.dtype)
-""",
-        """
-def rms_norm(row, gamma, eps):
-    total = 0.0
-    for value in row.tolist():
-        total += value * value
-    return row.double() / (total / len(row) + eps) ** 0.5 * gamma
-
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    rows = [rms_norm(row, gamma, eps) for row in x.reshape(-1, x.shape[-1])]
-    return torch.stack(rows).reshape(x.shape).to(x.dtype)
 """,
         """
 class RMSNorm(torch.nn.Module):
@@ -839,21 +812,6 @@ def next_token_loss(logits, ids):
     return torch.stack(losses).mean()
 """,
         """
-def next_token_loss(logits, ids):
-    B, T, D = logits.shape
-    one_hot = (ids[:, 1:, None] == torch.arange(D)).to(logits)
-    log_p = logits - logits.logsumexp(-1, keepdim=True)
-    return -torch.einsum("btd,btd->", log_p[:, :-1], one_hot) / (B * (T - 1))
-""",
-        """
-def next_token_loss(logits, ids):
-    cross_entropy = []
-    for text, tokens in zip(logits, ids):
-        for row, token in zip(text[:-1], tokens[1:]):
-            cross_entropy.append(torch.logsumexp(row, 0) - row[token])
-    return torch.stack(cross_entropy).mean()
-""",
-        """
 import numpy as np
 
 def next_token_loss(logits, ids):
@@ -863,15 +821,6 @@ def next_token_loss(logits, ids):
     B, T, D = z.shape
     picked = log_p.reshape(-1, D)[np.arange(B * T), ids[:, 1:].flatten().numpy()]
     return torch.tensor(-picked.mean(), dtype=logits.dtype)
-""",
-        """
-def nll_loss(log_p, right):
-    return -torch.einsum("btd,btd->bt", log_p, right).mean()
-
-def next_token_loss(logits, ids):
-    log_p = torch.nn.functional.log_softmax(logits[:, :-1].double(), dim=2)
-    right = torch.nn.functional.one_hot(ids[:, 1:], logits.shape[2]).double()
-    return nll_loss(log_p, right).to(logits.dtype)
 """,
     ],
     "min_p": [
@@ -884,20 +833,6 @@ def min_p(p, share):
                 new[s] = row[s]
         new /= new.sum()
     return out
-""",
-        """
-def min_p(p, share):
-    kept = p * (p >= share * p.max(dim=-1, keepdim=True).values)
-    return torch.nn.functional.normalize(kept, p=1, dim=-1)
-""",
-        """
-def min_p(p, share):
-    rows = []
-    for row in p.double().reshape(-1, p.shape[-1]).tolist():
-        bar = share * max(row)
-        kept = [value if value >= bar else 0.0 for value in row]
-        rows.append([value / sum(kept) for value in kept])
-    return torch.tensor(rows, dtype=p.dtype).reshape(p.shape)
 """,
         """
 import numpy as np
@@ -930,50 +865,6 @@ def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
     return scores
 """,
         """
-import math
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    def turn(p, d):
-        blocks = []
-        for i in range(d // 2):
-            angle = p * base ** (-2 * i / d)
-            c, s = math.cos(angle), math.sin(angle)
-            blocks.append(torch.tensor([[c, s], [-s, c]], dtype=x.dtype))
-        return torch.block_diag(*blocks)
-
-    q = torch.stack([row @ turn(i, W_Q.shape[1]) for i, row in enumerate(x @ W_Q)])
-    k = torch.stack([row @ turn(j, W_K.shape[1]) for j, row in enumerate(y @ W_K)])
-    return torch.einsum("id,jd->ij", q, k)
-""",
-        """
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    q, k = (x @ W_Q).double(), (y @ W_K).double()
-    d = q.shape[1]
-    omega = torch.tensor([base ** (-2 * i / d) for i in range(d // 2)], dtype=torch.float64)
-    apart = torch.arange(len(q))[:, None] - torch.arange(len(k))
-    angle = apart[..., None] * omega
-    a, b, c, e = q[:, None, 0::2], q[:, None, 1::2], k[None, :, 0::2], k[None, :, 1::2]
-    along, across = a * c + b * e, b * c - a * e
-    return (along * angle.cos() - across * angle.sin()).sum(-1).to(x.dtype)
-""",
-        """
-import numpy as np
-
-def rotation(position, d, base):
-    R = np.zeros((d, d))
-    for i in range(d // 2):
-        angle = position * base ** (-2 * i / d)
-        c, s = np.cos(angle), np.sin(angle)
-        R[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[c, -s], [s, c]]
-    return R
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    d = W_Q.shape[1]
-    q = [rotation(i, d, base) @ row for i, row in enumerate((x @ W_Q).numpy())]
-    k = [rotation(j, d, base) @ row for j, row in enumerate((y @ W_K).numpy())]
-    return torch.tensor(np.array(q) @ np.array(k).T, dtype=x.dtype)
-""",
-        """
 import cmath
 
 def turned(z, base):
@@ -993,37 +884,6 @@ def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
 """,
     ],
     "beam_trap": [
-        """
-def beam_trap(D, first):
-    order = [first] + [s for s in range(D) if s != first]
-    start, table = torch.zeros(D), torch.full((D, D), 1 / D)
-    start[order[0]], start[order[1]], start[order[2]] = 0.36, 0.35, 0.29
-    table[first] = 0.0
-    table[first, order[:3]] = torch.tensor([0.33, 0.33, 0.34])
-    table[order[1]] = 0.0
-    table[order[1], order[0]] = 0.5
-    table[order[1], order[1]] = 0.5
-    table[order[2]] = 0.0
-    table[order[2], order[2]] = 1.0
-    return start, table
-""",
-        """
-import numpy as np
-
-def beam_trap(D, first):
-    small = np.array([[0.3, 0.3, 0.4], [0.55, 0.45, 0.0], [0.0, 0.0, 1.0]])
-    other = [s for s in range(D) if s != first]
-    place = [first] + other
-    start, table = np.zeros(D), np.zeros((D, D))
-    for i in range(D):
-        start[place[i]] = [0.4, 0.38, 0.22][i] if i < 3 else 0.0
-        for j in range(D):
-            if i < 3 and j < 3:
-                table[place[i], place[j]] = small[i, j]
-            elif i >= 3:
-                table[place[i], place[j]] = 1 / D
-    return torch.tensor(start), torch.tensor(table)
-""",
         """
 def beam_trap(D, first):
     second, last = (first + 1) % D, (first + 2) % D

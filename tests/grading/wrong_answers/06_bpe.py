@@ -811,32 +811,6 @@ def bits_per_byte(perplexity, tokens, text):
 
 RIGHT: dict[str, list[str]] = {
     "encode_word": [
-        JOIN
-        + """
-def encode_word(word, merges):
-    tokens = list(word)
-    for pair in merges:
-        tokens = join(tokens, pair)
-    return tokens
-""",
-        """
-import heapq
-
-def encode_word(word, merges):
-    age = {pair: i for i, pair in enumerate(merges)}
-    tokens = list(word)
-
-    def pairs():
-        return [(age[p], i) for i, p in enumerate(zip(tokens, tokens[1:])) if p in age]
-
-    heap = pairs()
-    while heap:
-        heapq.heapify(heap)
-        _, i = heapq.heappop(heap)
-        tokens[i : i + 2] = [tokens[i] + tokens[i + 1]]
-        heap = pairs()
-    return tokens
-""",
         """
 class Tokenizer:
     def __init__(self, merges):
@@ -873,44 +847,8 @@ def encode_word(word, merges):
         text = re.sub(f"(?<![^\\x00]){pair}(?![^\\x00])", lambda found: left + right, text)
     return text.split("\\x00") if word else []
 """,
-        """
-import numpy as np
-
-def encode_word(word, merges):
-    cuts = np.ones(len(word) + 1, dtype=bool)  # where a token begins, or the word ends
-    for left, right in merges:
-        places, i = np.flatnonzero(cuts), 0
-        while i + 2 < len(places):
-            a, b, c = places[i : i + 3]
-            if (word[a:b], word[b:c]) == (left, right):
-                cuts[b] = False
-                i += 1
-            i += 1
-    places = np.flatnonzero(cuts)
-    return [word[a:b] for a, b in zip(places[:-1], places[1:])]
-""",
     ],
     "cut_differently": [
-        JOIN
-        + """
-from itertools import product
-
-def longest(word, merges):
-    known = {a + b for a, b in merges}
-    for end in range(len(word), 0, -1):
-        if end == 1 or word[:end] in known:
-            return [word[:end]] + (longest(word[end:], merges) if word[end:] else [])
-
-def cut_differently(merges):
-    letters = sorted(set("".join(a + b for a, b in merges)), reverse=True)
-    for n in range(3, 7):
-        for word in map("".join, product(letters, repeat=n)):
-            tokens = list(word)
-            for pair in merges:
-                tokens = join(tokens, pair)
-            if tokens != longest(word, merges):
-                return word
-""",
         JOIN
         + """
 import random
@@ -959,32 +897,6 @@ def cut_differently(merges):
     ],
     "best_pair": [
         """
-def best_pair(words, age):
-    counts = {}
-    for tokens, times in words:
-        for i in range(len(tokens) - 1):
-            pair = (tokens[i], tokens[i + 1])
-            counts[pair] = counts.get(pair, 0) + times
-    most = max(counts.values())
-    best = None
-    for pair in counts:
-        if counts[pair] == most:
-            if best is None or (age[pair[0]], age[pair[1]]) < (age[best[0]], age[best[1]]):
-                best = pair
-    return best
-""",
-        """
-def best_pair(words, age):
-    names = sorted(age, key=age.get)
-    number = {token: i for i, token in enumerate(names)}
-    table = torch.zeros(len(names), len(names), dtype=torch.int64)
-    for tokens, times in words:
-        for left, right in zip(tokens[:-1], tokens[1:]):
-            table[number[left], number[right]] += times
-    place = int((table.flatten() == table.max()).int().argmax())
-    return names[place // len(names)], names[place % len(names)]
-""",
-        """
 from collections import defaultdict
 
 class Trainer:
@@ -1030,13 +942,6 @@ def decode(ids, merges):
     return out.decode("utf-8", "replace")
 """,
         """
-def decode(ids, merges):
-    def spell(i):
-        return [i] if i < 256 else [byte for part in merges[i - 256] for byte in spell(part)]
-
-    return str(bytes(sum(map(spell, ids), [])), "utf-8", "replace")
-""",
-        """
 import numpy as np
 
 def decode(ids, merges):
@@ -1045,25 +950,6 @@ def decode(ids, merges):
         pieces[256 + k] = np.concatenate([pieces[part] for part in pair])
     empty = np.zeros(0, dtype=np.uint8)
     return np.concatenate([empty, *(pieces[i] for i in ids)]).tobytes().decode(errors="replace")
-""",
-        """
-import codecs
-
-class Decoder:
-    def __init__(self, merges):
-        self.merges = merges
-
-    def spell(self, i):
-        if i >= 256:
-            for part in self.merges[i - 256]:
-                yield from self.spell(part)
-        else:
-            yield i
-
-def decode(ids, merges):
-    decoder, utf8 = Decoder(merges), codecs.getincrementaldecoder("utf-8")(errors="replace")
-    text = [utf8.decode(bytes([byte])) for i in ids for byte in decoder.spell(i)]
-    return "".join(text) + utf8.decode(b"", final=True)
 """,
     ],
     "bits_per_byte": [
@@ -1075,12 +961,6 @@ def bits_per_byte(perplexity, tokens, text):
     for _ in range(tokens):
         total += np.log2(perplexity)
     return float(total / len(bytes(text, "utf-8")))
-""",
-        """
-def bits_per_byte(perplexity, tokens, text):
-    nats = torch.tensor(perplexity, dtype=torch.float64).log() * tokens
-    bits = nats / torch.tensor(2.0, dtype=torch.float64).log()
-    return bits.item() / sum(len(sign.encode()) for sign in text)
 """,
         """
 import math
@@ -1098,13 +978,6 @@ def utf8_bytes(sign):
 
 def bits_per_byte(perplexity, tokens, text):
     return Model(perplexity).bits(tokens) / sum(map(utf8_bytes, text))
-""",
-        """
-import numpy as np
-
-def bits_per_byte(perplexity, tokens, text):
-    n = np.frombuffer(text.encode("utf-8"), dtype=np.uint8).size
-    return (np.log2(np.float64(perplexity)) * tokens / n).item()
 """,
     ],
 }

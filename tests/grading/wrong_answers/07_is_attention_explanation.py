@@ -739,30 +739,10 @@ RIGHT: dict[str, list[str]] = {
     "saliencies": [
         """
 def saliencies(G):
-    rows = G.reshape(-1, G.shape[-1])
-    found = torch.zeros(3, len(rows), dtype=G.dtype)
-    for t, row in enumerate(rows):
-        for value in row:
-            found[0, t] += value / len(row)
-            found[1, t] += abs(value) / len(row)
-            found[2, t] += value**2
-    average, l1, l2 = found.reshape(3, *G.shape[:-1])
-    return average, l1, l2**0.5
-""",
-        """
-def saliencies(G):
     d = G.shape[-1]
     l1 = torch.linalg.vector_norm(G, ord=1, dim=-1) / d
     l2 = torch.einsum("...d,...d->...", G, G).sqrt()
     return torch.einsum("...d->...", G) / d, l1, l2
-""",
-        """
-import numpy as np
-
-def saliencies(G):
-    grad = G.double().numpy()
-    found = grad.mean(-1), np.abs(grad).mean(-1), np.sqrt((grad**2).sum(-1))
-    return tuple(torch.from_numpy(np.asarray(one)).to(G.dtype) for one in found)
 """,
         """
 from functools import reduce
@@ -781,29 +761,6 @@ def saliencies(G):
 """,
     ],
     "kendall_tau": [
-        """
-def kendall_tau(x, y):
-    C = D = n = n_x = n_y = 0
-    for i in range(len(x)):
-        for j in range(i):
-            n += 1
-            n_x += int(x[i] == x[j])
-            n_y += int(y[i] == y[j])
-            C += int((x[i] > x[j] and y[i] > y[j]) or (x[i] < x[j] and y[i] < y[j]))
-            D += int((x[i] > x[j] and y[i] < y[j]) or (x[i] < x[j] and y[i] > y[j]))
-    return (C - D) / ((n - n_x) * (n - n_y)) ** 0.5
-""",
-        """
-import math
-from itertools import combinations
-
-import numpy as np
-
-def kendall_tau(x, y):
-    a = np.array([np.sign(s - t) for s, t in combinations(x.tolist(), 2)])
-    b = np.array([np.sign(s - t) for s, t in combinations(y.tolist(), 2)])
-    return float(a @ b / math.sqrt((a @ a) * (b @ b)))
-""",
         """
 import numpy as np
 
@@ -836,20 +793,6 @@ def kendall_tau(x, y):
     ],
     "jensen_shannon": [
         """
-import math
-
-def jensen_shannon(p, q):
-    out = []
-    for a, b in zip(p.reshape(-1, p.shape[-1]).tolist(), q.reshape(-1, q.shape[-1]).tolist()):
-        total = 0.0
-        for s, t in zip(a, b):
-            for one in (s, t):
-                if one > 0:
-                    total += one * math.log(2 * one / (s + t)) / 2
-        out.append(total)
-    return torch.tensor(out, dtype=p.dtype).reshape(p.shape[:-1])
-""",
-        """
 def jensen_shannon(p, q):
     both = torch.stack([p, q])
     m = both.mean(0)
@@ -867,44 +810,8 @@ def jensen_shannon(p, q):
     found = entropy((a + b) / 2) - (entropy(a) + entropy(b)) / 2
     return torch.as_tensor(found, dtype=p.dtype)
 """,
-        """
-def kl(p, q):
-    p, q = p.double(), q.double()
-    cross_entropy = -(p * q.clamp(min=1e-300).log())
-    own = -(p * p.clamp(min=1e-300).log())
-    return torch.einsum("...t->...", cross_entropy - own)
-
-def jensen_shannon(p, q):
-    m = torch.lerp(p.double(), q.double(), 0.5)
-    return (0.5 * kl(p, m) + 0.5 * kl(q, m)).to(p.dtype)
-""",
     ],
     "other_attention": [
-        """
-def other_attention(votes, alpha, far):
-    y = float((alpha * votes).sum())
-    for low in range(len(votes)):
-        for high in range(len(votes)):
-            if votes[low] <= y < votes[high]:
-                w = torch.zeros(len(votes))
-                w[high] = (y - float(votes[low])) / float(votes[high] - votes[low])
-                w[low] = 1 - w[high]
-                if (w - alpha).abs().sum() / 2 >= far:
-                    return w
-""",
-        """
-def other_attention(votes, alpha, far):
-    T = len(votes)
-    y = votes @ alpha
-    share = (votes - y) / (votes - votes[:, None])  # (i, j): weight of i beside j
-    right = (votes[:, None] < y) & (votes >= y)
-    w = torch.zeros(T, T, T)
-    i, j = right.nonzero(as_tuple=True)
-    w[i, j, i] = share[i, j]
-    w[i, j, j] += 1 - share[i, j]
-    distance = (w - alpha).abs().sum(-1).masked_fill(~right, -1.0)
-    return w.flatten(0, 1)[distance.argmax()]
-""",
         """
 import numpy as np
 from itertools import permutations
@@ -959,14 +866,6 @@ def rollout(A):
     return out
 """,
         """
-import functools
-
-def rollout(A):
-    maps = torch.einsum("lhts->lts", A) / A.shape[1]
-    maps = maps.lerp(torch.eye(A.shape[-1], dtype=A.dtype).expand_as(maps), 0.5)
-    return functools.reduce(torch.matmul, list(maps)[::-1])
-""",
-        """
 import numpy as np
 
 def rollout(A):
@@ -976,20 +875,6 @@ def rollout(A):
     for layer in maps[-2::-1]:
         out = np.dot(out, layer)
     return torch.from_numpy(out).to(A.dtype)
-""",
-        """
-class Layer:
-    def __init__(self, heads):
-        self.map = sum(heads) / len(heads)
-
-    def look(self, jacobian):
-        return (torch.einsum("ts,sr->tr", self.map, jacobian) + jacobian) / 2
-
-def rollout(A):
-    jacobian = torch.eye(A.shape[-1]).to(A.dtype)
-    for heads in A:
-        jacobian = Layer(heads.unbind(0)).look(jacobian)
-    return jacobian
 """,
     ],
 }

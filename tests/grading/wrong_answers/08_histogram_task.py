@@ -679,26 +679,6 @@ def asymmetry(x, W_Q, W_K):
 RIGHT: dict[str, list[str]] = {
     "count_share": [
         """
-def count_share(T, D, c):
-    row = [1.0]
-    for _ in range(T - 1):
-        longer = [0.0] * (len(row) + 1)
-        for others, p in enumerate(row):
-            longer[others] += p * (D - 1) / D
-            longer[others + 1] += p / D
-        row = longer
-    return row[c - 1] if 1 <= c <= T else 0.0
-""",
-        """
-import math
-
-def count_share(T, D, c):
-    if not 1 <= c <= T:
-        return 0.0
-    log = math.lgamma(T) - math.lgamma(c) - math.lgamma(T - c + 1)
-    return math.exp(log + (T - c) * math.log(D - 1) - (T - 1) * math.log(D))
-""",
-        """
 from fractions import Fraction
 
 class Binomial:
@@ -744,27 +724,6 @@ def count_by_places(ids, a, D):
     return out
 """,
         """
-def count_by_places(ids, a, D):
-    b = (1 - a) / (ids.shape[1] - 1)
-    tokens = (ids[..., None] == torch.arange(D)).double()
-    amounts = b * torch.einsum("nsd->nd", tokens)[:, None] + (a - b) * tokens
-    hidden = torch.clamp(amounts - a + b, min=0)
-    return torch.einsum("ntd->nt", hidden).div(b).round().to(torch.int64)
-""",
-        """
-import numpy as np
-
-def count_by_places(ids, a, D):
-    rows = ids.numpy()
-    T = rows.shape[-1]
-    b = (1 - a) / (T - 1)
-    counts = np.stack([(rows == symbol).sum(1) for symbol in range(D)], axis=1)
-    amounts = np.repeat(b * counts[:, None, :], T, axis=1)
-    amounts += (a - b) * (rows[:, :, None] == np.arange(D))
-    total = np.maximum(amounts - (a - b), 0).sum(-1)
-    return torch.from_numpy(np.rint(total / b).astype(np.int64))
-""",
-        """
 class Counter:
     def __init__(self, T, a):
         self.b = (1 - a) / (T - 1)
@@ -782,25 +741,6 @@ def count_by_places(ids, a, D):
 """,
     ],
     "smallest_diagonal": [
-        """
-def smallest_diagonal(T, most):
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        a = (low + high) / 2
-        b = (1 - a) / (T - 1)
-        if most * b <= a - b:
-            high = a
-        else:
-            low = a
-    return high
-""",
-        """
-from fractions import Fraction
-
-def smallest_diagonal(T, most):
-    odds = Fraction(most + 1, T - 1)  # a / (1 - a)
-    return float(odds / (1 + odds))
-""",
         """
 import numpy as np
 
@@ -845,23 +785,6 @@ def semantic_map(ids, beta):
     return out.reshape(*ids.shape, T)
 """,
         """
-def semantic_map(ids, beta):
-    symbols = ids.unique()
-    tokens = (ids[..., None] == symbols).float()
-    scores = beta * torch.einsum("...sd,...td->...st", tokens, tokens)
-    return torch.exp(scores - scores.logsumexp(-1, keepdim=True))
-""",
-        """
-import numpy as np
-
-def semantic_map(ids, beta):
-    rows = ids.numpy()
-    scores = np.where(rows[..., :, None] == rows[..., None, :], 0.0, -float(beta))
-    weights = np.exp(scores)
-    weights /= weights.sum(-1, keepdims=True)
-    return torch.from_numpy(weights).float()
-""",
-        """
 class Head:
     def __init__(self, W_E, beta):
         self.W_E, self.beta = W_E, beta
@@ -879,26 +802,9 @@ def semantic_map(ids, beta):
     "asymmetry": [
         """
 def asymmetry(x, W_Q, W_K):
-    out = []
-    for text in x:
-        S = (text @ W_Q) @ (text @ W_K).T
-        out.append(torch.linalg.norm(S - S.T) / torch.linalg.norm(S))
-    return torch.stack(out)
-""",
-        """
-def asymmetry(x, W_Q, W_K):
     S = torch.einsum("nsa,ak,bk,ntb->nst", x, W_Q, W_K, x)
     both = torch.stack([S - S.transpose(1, 2), S]).flatten(2).norm(dim=-1)
     return both[0] / both[1]
-""",
-        """
-import numpy as np
-
-def asymmetry(x, W_Q, W_K):
-    q, k = (x.double().numpy() @ W.double().numpy() for W in (W_Q, W_K))
-    S = q @ k.transpose(0, 2, 1)
-    apart = np.linalg.norm(S - S.transpose(0, 2, 1), axis=(1, 2))
-    return torch.as_tensor(apart / np.linalg.norm(S, axis=(1, 2)), dtype=x.dtype)
 """,
         """
 def size(matrix):

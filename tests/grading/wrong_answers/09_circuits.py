@@ -536,19 +536,6 @@ def induction_score(A, period):
 
 RIGHT: dict[str, list[str]] = {
     "logit_paths": [
-        PATHS,
-        """
-def logit_paths(x, A, W_V, W_O, W_U):
-    paths = [x]
-    for h in range(len(W_V)):
-        paths.append(A[..., h, :, :].matmul(x).matmul(W_V[h] @ W_O[h]))
-    return torch.stack([path @ W_U for path in paths], dim=-3)
-""",
-        """
-def logit_paths(x, A, W_V, W_O, W_U):
-    by_head = torch.einsum("...hts,...sa,hav,hvb,bn->...htn", A, x, W_V, W_O, W_U)
-    return torch.cat([torch.einsum("...td,dn->...tn", x, W_U).unsqueeze(-3), by_head], dim=-3)
-""",
         """
 def logit_paths(x, A, W_V, W_O, W_U):
     *lead, T, d = x.shape
@@ -580,18 +567,6 @@ def logit_paths(x, A, W_V, W_O, W_U):
 """,
     ],
     "copying_score": [
-        COPYING,
-        """
-import numpy as np
-
-def copying_score(W_E, W_V, W_O, W_U):
-    between = W_U.double().numpy() @ W_E.double().numpy()
-    found = []
-    for V, out in zip(W_V.double().numpy(), W_O.double().numpy()):
-        values = np.linalg.eigvals(out @ between @ V)
-        found.append(values.real.sum() / np.abs(values).sum())
-    return torch.tensor(found, dtype=W_E.dtype)
-""",
         """
 def copying_score(W_E, W_V, W_O, W_U):
     small = torch.einsum("hvb,bn,na,haw->hvw", W_O, W_U, W_E, W_V)
@@ -611,17 +586,8 @@ def copying_score(W_E, W_V, W_O, W_U):
     found = [Circuit(W_E @ V, out @ W_U).score() for V, out in zip(W_V, W_O)]
     return torch.tensor(found).to(W_E.dtype)
 """,
-        """
-def copying_score(W_E, W_V, W_O, W_U):
-    # the d x d product has the same eigenvalues, and some more zeros
-    E, V, out, U = W_E.double(), W_V.double(), W_O.double(), W_U.double()
-    values = torch.linalg.eigvals(V @ out @ (U @ E)).tolist()
-    scores = [sum(v.real for v in row) / sum(abs(v) for v in row) for row in values]
-    return torch.tensor(scores, dtype=W_E.dtype)
-""",
     ],
     "weights_from_table": [
-        TABLE,
         """
 def weights_from_table(table, ids, d_k):
     T = ids.shape[-1]
@@ -644,60 +610,8 @@ def weights_from_table(table, ids, d_k):
     e = torch.exp(scores - scores.amax(-1, keepdim=True))
     return e / e.sum(-1, keepdim=True)
 """,
-        """
-import numpy as np
-
-def weights_from_table(table, ids, d_k):
-    rows = ids.numpy()
-    scores = table.numpy()[rows[..., :, None], rows[..., None, :]] / np.sqrt(d_k)
-    T = rows.shape[-1]
-    scores = np.where(np.arange(T)[:, None] >= np.arange(T), scores, -np.inf)
-    e = np.exp(scores - scores.max(-1, keepdims=True))
-    return torch.from_numpy(e / e.sum(-1, keepdims=True)).to(table.dtype)
-""",
-        """
-class Mask:
-    def __init__(self, T):
-        self.bias = torch.full((T, T), -torch.inf).triu(diagonal=1)
-
-    def __call__(self, scores):
-        return scores + self.bias.to(scores.dtype)
-
-def weights_from_table(table, ids, d_k):
-    asked = table.index_select(0, ids.flatten()).reshape(*ids.shape, -1)
-    where = ids[..., None, :].expand(*ids.shape, ids.shape[-1])
-    scores = Mask(ids.shape[-1])(asked.gather(-1, where).div(d_k**0.5))
-    return (scores - scores.logsumexp(-1, keepdim=True)).exp()
-""",
-        """
-def weights_from_table(table, ids, d_k):
-    tokens = torch.eye(len(table), dtype=table.dtype)[ids]
-    scores = tokens @ table @ tokens.mT / d_k**0.5
-    low = torch.finfo(scores.dtype).min
-    seen = torch.arange(ids.shape[-1])[:, None] >= torch.arange(ids.shape[-1])
-    return torch.nn.functional.softmax(torch.where(seen, scores, low), -1) * seen
-""",
     ],
     "k_composition": [
-        COMPOSITION,
-        """
-def k_composition(W_V, W_O, W_Q, W_K):
-    out = torch.zeros(len(W_V), len(W_Q), dtype=W_V.dtype)
-    for i in range(len(W_V)):
-        for j in range(len(W_Q)):
-            W_VO, W_QK = W_V[i] @ W_O[i], W_Q[j] @ W_K[j].T
-            norms = torch.linalg.norm(W_VO) * torch.linalg.norm(W_QK)
-            out[i, j] = torch.linalg.norm(W_VO @ W_QK.T) / norms
-    return out
-""",
-        """
-def k_composition(W_V, W_O, W_Q, W_K):
-    writes = torch.einsum("iav,ivb->iab", W_V, W_O)
-    reads = torch.einsum("jak,jbk->jab", W_Q, W_K)
-    both = torch.einsum("iab,jcb->ijac", writes, reads)
-    squares = (both**2).sum(dim=(2, 3))
-    return (squares / (writes**2).sum((1, 2))[:, None] / (reads**2).sum((1, 2))) ** 0.5
-""",
         """
 import numpy as np
 
@@ -727,18 +641,6 @@ def k_composition(W_V, W_O, W_Q, W_K):
 """,
     ],
     "induction_score": [
-        INDUCTION,
-        """
-def induction_score(A, period):
-    total = torch.zeros(A.shape[:-2], dtype=A.dtype)
-    for t in range(period, A.shape[-1]):
-        total += A[..., t, t - (period - 1)]
-    return total / (A.shape[-1] - period)
-""",
-        """
-def induction_score(A, period):
-    return torch.diagonal(A, offset=1 - period, dim1=-2, dim2=-1)[..., 1:].mean(-1)
-""",
         """
 import numpy as np
 

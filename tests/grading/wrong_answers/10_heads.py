@@ -622,34 +622,6 @@ def pruning_order(relevance, steps):
 
 RIGHT: dict[str, list[str]] = {
     "relation_accuracy": [
-        RELATION,
-        """
-from collections import Counter
-
-def relation_accuracy(maps, arcs):
-    found = torch.cat(
-        [
-            torch.stack([A.argmax(-1)[:, t] == s for t, s in pairs])
-            for A, pairs in zip(maps, arcs)
-            if len(pairs) > 0
-        ]
-    )
-    counter = Counter(source - destination for pairs in arcs for destination, source in pairs)
-    return found.to(torch.float32).mean(dim=0), counter.most_common(1)[0][1] / counter.total()
-""",
-        """
-import numpy as np
-
-def relation_accuracy(maps, arcs):
-    right, offsets = np.zeros(maps[0].shape[0]), []
-    for A, pairs in zip(maps, arcs):
-        most = A.numpy().argmax(axis=2)
-        for t, s in pairs:
-            right += most[:, t] == s
-            offsets.append(s - t)
-    values, times = np.unique(offsets, return_counts=True)
-    return torch.tensor(right / len(offsets)).float(), float(times.max() / len(offsets))
-""",
         """
 class Tally:
     def __init__(self, heads):
@@ -683,7 +655,6 @@ def relation_accuracy(maps, arcs):
 """,
     ],
     "usual_offset": [
-        USUAL,
         """
 def usual_offset(A):
     N, H, T, _ = A.shape
@@ -699,29 +670,6 @@ def usual_offset(A):
     return offset, share
 """,
         """
-def usual_offset(A):
-    T = A.shape[-1]
-    offsets = torch.arange(1 - T, T)
-    steps = A.argmax(-1) - torch.arange(T)
-    counts = (steps[..., None] == offsets).sum(dim=(0, 2))
-    first = (counts == counts.amax(-1, keepdim=True)).int().argmax(-1)
-    return offsets[first], counts.amax(-1) / (len(A) * T)
-""",
-        """
-import numpy as np
-
-def usual_offset(A):
-    weights = A.numpy()
-    T = weights.shape[-1]
-    steps = weights.argmax(-1) - np.arange(T)
-    found = []
-    for head in range(weights.shape[1]):
-        counts = np.bincount((steps[:, head] + T).ravel())
-        found.append((counts.argmax() - T, counts.max() / steps[:, head].size))
-    offsets, shares = zip(*found)
-    return torch.tensor(np.array(offsets)), torch.tensor(shares, dtype=torch.float32)
-""",
-        """
 class Head:
     def __init__(self, maps):
         self.steps = maps.max(dim=2).indices - torch.arange(maps.shape[1])[None]
@@ -735,38 +683,8 @@ def usual_offset(A):
     modes = [Head(A[:, hessian]).mode() for hessian in range(A.shape[1])]
     return torch.stack([best for best, _ in modes]), torch.stack([share for _, share in modes])
 """,
-        """
-def usual_offset(A):
-    N, H, T, _ = A.shape
-    step = A.argmax(3).sub(torch.arange(T)).movedim(1, 0).reshape(H, N * T)
-    times = torch.stack([torch.bincount(row + T, minlength=2 * T) for row in step])
-    return times.argmax(1) - T, times.amax(1).float().div(N * T)
-""",
     ],
     "gate_chances": [
-        GATE,
-        """
-import math
-
-def gate_chances(log_a, beta, low, high):
-    borders = []
-    for value in (0.0, 1.0):
-        p = (value - low) / (high - low)
-        borders.append(torch.sigmoid(beta * (math.log(p) - math.log(1 - p)) - log_a))
-    shut, not_one = borders
-    return torch.stack((shut, not_one - shut, 1 - not_one), dim=-1)
-""",
-        """
-import math
-
-def gate_chances(log_a, beta, low, high):
-    out = torch.zeros(log_a.numel(), 3, dtype=log_a.dtype)
-    for i, a in enumerate(log_a.flatten().tolist()):
-        grad = [a - beta * math.log(-low / high), a - beta * math.log((1 - low) / (high - 1))]
-        is_open, is_one = (0.5 + 0.5 * math.tanh(g / 2) for g in grad)
-        out[i] = torch.tensor([1 - is_open, is_open - is_one, is_one])
-    return out.reshape(*log_a.shape, 3)
-""",
         """
 import numpy as np
 
@@ -795,14 +713,6 @@ def gate_chances(log_a, beta, low, high):
 """,
     ],
     "z_rule": [
-        Z_RULE,
-        """
-def z_rule(x, W, b, R, eps):
-    parts = x[..., :, None] * W
-    z = parts.sum(-2) + b
-    sign = torch.where(z >= 0, 1.0, -1.0).to(z.dtype)
-    return (parts / (z + eps * sign)[..., None, :] * R[..., None, :]).sum(-1)
-""",
         """
 def z_rule(x, W, b, R, eps):
     rows, outs = x.reshape(-1, x.shape[-1]), R.reshape(-1, R.shape[-1])
@@ -814,15 +724,6 @@ def z_rule(x, W, b, R, eps):
             for i in range(W.shape[0]):
                 found[k, i] += rows[k, i] * W[i, j] / z * outs[k, j]
     return found.reshape(x.shape)
-""",
-        """
-import numpy as np
-
-def z_rule(x, W, b, R, eps):
-    inputs, weights = x.double().numpy(), W.double().numpy()
-    z = inputs @ weights + b.double().numpy()
-    s = R.double().numpy() / (z + np.copysign(eps, z + 0.0))
-    return torch.from_numpy(inputs * (s @ weights.T)).to(x.dtype)
 """,
         """
 class Linear:
@@ -843,36 +744,12 @@ def z_rule(x, W, b, R, eps):
 """,
     ],
     "pruning_order": [
-        ORDER,
-        """
-def pruning_order(relevance, steps):
-    N, A, H = relevance.shape
-    size = relevance.abs().sum(0) / N
-    places = sorted((size[a, h].item(), a, h) for a in range(A) for h in range(H))
-    rows = [torch.ones(A, H)]
-    for _, a, h in places[:steps]:
-        row = rows[-1].clone()
-        row[a, h] = 0
-        rows.append(row)
-    return torch.stack(rows)
-""",
         """
 def pruning_order(relevance, steps):
     size = relevance.abs().mean(dim=0)
     rank = torch.empty(size.numel(), dtype=torch.int64)
     rank[torch.sort(size.flatten(), stable=True).indices] = torch.arange(size.numel())
     return (rank.reshape(size.shape) >= torch.arange(steps + 1)[:, None, None]).float()
-""",
-        """
-import numpy as np
-
-def pruning_order(relevance, steps):
-    size = np.abs(relevance.numpy()).mean(axis=0)
-    order = np.argsort(size, axis=None, kind="stable")
-    gates = np.ones((steps + 1, size.size), dtype=np.float32)
-    for k, head in enumerate(order[:steps], start=1):
-        gates[k:, head] = 0
-    return torch.from_numpy(gates.reshape(steps + 1, *size.shape))
 """,
         """
 class Heads:

@@ -725,19 +725,6 @@ def without_directions(x, V, middle):
 
 RIGHT: dict[str, list[str]] = {
     "table_of_words": [
-        TABLE,
-        """
-def table_of_words(words, tags, new):
-    def best(own):
-        return min(own, key=lambda tag: (-own.count(tag), own.index(tag)))
-
-    lower = [word.lower() for word in words]
-    found = []
-    for word in [one.lower() for one in new]:
-        own = [tag for one, tag in zip(lower, tags) if one == word]
-        found.append(best(own or tags))
-    return found
-""",
         """
 import numpy as np
 
@@ -774,31 +761,11 @@ def table_of_words(words, tags, new):
 """,
     ],
     "control_labels": [
-        CONTROL,
         """
 def control_labels(types, tags, u):
     ordered = tags.sort().values
     place = (u.double() * len(tags) + 1e-9).floor().long()
     return ordered[place][types]
-""",
-        """
-def control_labels(types, tags, u):
-    labels = []
-    for number in u.tolist():
-        k, below = -1, 0
-        while below <= number * len(tags):
-            k += 1
-            below += int((tags == k).sum())
-        labels.append(k)
-    return torch.tensor([labels[kind] for kind in types])
-""",
-        """
-import numpy as np
-
-def control_labels(types, tags, u):
-    shares = np.cumsum(np.bincount(tags.numpy())) / len(tags)
-    drawn = np.digitize(u.numpy(), shares)
-    return torch.from_numpy(drawn[types.numpy()])
 """,
         """
 from bisect import bisect_right
@@ -812,7 +779,6 @@ def control_labels(types, tags, u):
 """,
     ],
     "selectivity": [
-        SELECTIVITY,
         """
 def selectivity(right, control, types, train):
     met = set(types[train].tolist())
@@ -822,13 +788,6 @@ def selectivity(right, control, types, train):
             total += right[n].float() - control[:, n].float().mean(dim=0)
             count += 1
     return total / count
-""",
-        """
-def selectivity(right, control, types, train):
-    same = types[:, None] == types[train]
-    weight = (same.any(1) & train.logical_not()).float()
-    weight = weight / weight.sum()
-    return weight @ right.float() - torch.einsum("n,mnp->p", weight, control.float()) / len(control)
 """,
         """
 import numpy as np
@@ -842,32 +801,6 @@ def selectivity(right, control, types, train):
 """,
     ],
     "code_length": [
-        CODE,
-        """
-import math
-from torch.nn.functional import cross_entropy
-
-def code_length(logits, labels, ends):
-    nats = ends[0] * math.log(logits.shape[2])
-    for probe, begin, end in zip(logits, ends, ends[1:]):
-        nats += cross_entropy(probe[begin:end], labels[begin:end], reduction="sum").item()
-    return nats / math.log(2)
-""",
-        """
-import math
-
-def code_length(logits, labels, ends):
-    K, bits = logits.shape[-1], []
-    for n, label in enumerate(labels.tolist()):
-        probe = sum(end <= n for end in ends) - 1
-        if probe < 0:
-            bits.append(math.log2(K))
-            continue
-        z = logits[probe, n].tolist()
-        top = max(z)
-        bits.append((top - z[label]) / math.log(2) + math.log2(sum(math.exp(a - top) for a in z)))
-    return math.fsum(bits)
-""",
         """
 import numpy as np
 
@@ -901,22 +834,7 @@ def code_length(logits, labels, ends):
 """,
     ],
     "without_directions": [
-        WITHOUT,
-        """
-def without_directions(x, V, middle):
-    return x - (x - middle) @ torch.linalg.pinv(V) @ V
-""",
         STRAIGHT,
-        """
-def without_directions(x, V, middle):
-    y = (x - middle).reshape(-1, x.shape[-1])
-    along = torch.linalg.lstsq(V.mT, y.mT).solution
-    return x - (along.mT @ V).reshape(x.shape)
-""",
-        """
-def without_directions(x, V, middle):
-    return x - (x - middle) @ V.mT @ torch.linalg.inv(V @ V.mT) @ V
-""",
         """
 import numpy as np
 
@@ -926,13 +844,6 @@ def without_directions(x, V, middle):
     _, _, turned = np.linalg.svd(rows, full_matrices=True)
     rest = turned[len(rows) :]
     return torch.from_numpy(middle.double().numpy() + y @ rest.T @ rest).to(x.dtype)
-""",
-        """
-def without_directions(x, V, middle):
-    jacobian = torch.linalg.solve(V @ V.mT, V)
-    I = torch.eye(V.shape[1], dtype=x.dtype)
-    keep = I - V.mT @ jacobian
-    return torch.einsum("...d,de->...e", x, keep) + middle @ (I - keep)
 """,
     ],
 }

@@ -514,24 +514,12 @@ def width_needed(A):
 RIGHT: dict[str, list[str]] = {
     "null_space": [
         """
-def null_space(T):
-    X = torch.cat((T, torch.ones_like(T[:, 0:1])), dim=1)
-    values, vectors = torch.linalg.eigh(X @ X.mT)
-    return vectors[:, values <= 1e-10 * values[-1]]
-""",
-        """
 import numpy as np
 
 def null_space(T):
     X = np.c_[T.numpy(), np.ones(len(T))]
     U, s, _ = np.linalg.svd(X, full_matrices=True)
     return torch.from_numpy(U[:, np.count_nonzero(s / s.max() > 1e-5):].copy())
-""",
-        """
-def null_space(T):
-    Xt = torch.vstack([T.T, torch.ones(len(T), dtype=torch.float64)])
-    _, s, Vh = torch.linalg.svd(Xt, full_matrices=True)
-    return -Vh[sum(v > s[0] * 1e-5 for v in s):].T.flip(1)
 """,
         """
 def null_space(T):
@@ -553,17 +541,6 @@ def other_row(a, T):
     return torch.zeros_like(a).index_put((keep,), (a[keep] + t * n).clamp_min(0))
 """,
         """
-def other_row(a, T):
-    # the other end of the same line
-    seen = a > 0
-    X = torch.cat([T[seen], torch.ones_like(T[seen])[:, :1]], 1)
-    n = -torch.linalg.svd(X).U[:, -1]
-    t = torch.where(n < 0, a[seen] / -n, torch.inf).amin()
-    w = a.clone()
-    w[seen] += t * n
-    return w.clamp(min=0.0)
-""",
-        """
 import numpy as np
 
 def other_row(a, T):
@@ -578,31 +555,8 @@ def other_row(a, T):
     w[seen[i]] = 0
     return torch.as_tensor(w)
 """,
-        """
-def other_row(a, T):
-    # go on from end to end until no direction is left: a corner
-    w = a.clone()
-    while True:
-        seen = (w > 0).nonzero()[:, 0]
-        X = torch.cat([T[seen], torch.ones(len(seen), 1, dtype=T.dtype)], 1)
-        U, values, _ = torch.linalg.svd(X)
-        rank = int((values > 1e-5 * values[0]).sum())
-        if rank == len(seen):
-            return w
-        n = U[:, rank]
-        steps = torch.where(n < -1e-12, w[seen] / -n, torch.inf)
-        first = int(steps.argmin())
-        w[seen] = (w[seen] + steps[first] * n).clamp(min=0)
-        w[seen[first]] = 0
-""",
     ],
     "rank_and_nullity": [
-        """
-def rank_and_nullity(ids, d_v, d, positions):
-    different = dict.fromkeys(enumerate(ids) if positions else ids)
-    rank = min(len(different), d_v + 1, d + 1)
-    return (rank, len(ids) - rank)
-""",
         """
 def rank_and_nullity(ids, d_v, d, positions):
     rows = []
@@ -625,28 +579,8 @@ def rank_and_nullity(ids, d_v, d, positions):
     rank = torch.linalg.matrix_rank(X).item()
     return rank, d_s - rank
 """,
-        """
-import numpy as np
-
-def rank_and_nullity(ids, d_v, d, positions):
-    d_s = np.size(ids)
-    rank = np.min([d_s if positions else np.unique(ids).size, 1 + np.minimum(d, d_v)])
-    return int(rank), int(d_s - rank)
-""",
     ],
     "width_needed": [
-        """
-def width_needed(A):
-    found = []
-    for one in A:
-        if one.min() <= 0:
-            found.append(-1)
-            continue
-        S = one.log()
-        S = S - S[:, :1]  # another constant, the same rank
-        found.append(int((torch.linalg.svdvals(S) > 1e-6).sum()))
-    return torch.tensor(found)
-""",
         """
 import numpy as np
 
@@ -667,19 +601,8 @@ def width_needed(A):
     rank = torch.linalg.matrix_rank(scores, atol=1e-6, rtol=0.0)
     return rank.masked_fill(~possible, -1)
 """,
-        """
-def width_needed(A):
-    def width(one):
-        if not bool(torch.all(one > 0)):
-            return -1
-        log = torch.log(one)
-        values = torch.linalg.svd(log - log.mean(dim=1)[:, None]).S
-        return len([v for v in values if v > 1e-6])
-    return torch.tensor([width(one) for one in A], dtype=torch.long)
-""",
     ],
     "effective_attention": [
-        KEPT,
         """
 def effective_attention(A, T):
     # take away what lies in the null space, head by head
@@ -699,13 +622,6 @@ def effective_attention(A, T):
     X = np.concatenate([T.numpy(), np.ones(T.shape[:-1] + (1,))], axis=-1)
     P = X @ np.linalg.pinv(X, rcond=1e-5)
     return torch.from_numpy(np.einsum("...qs,...sr->...qr", A.numpy(), P))
-""",
-        """
-def effective_attention(A, T):
-    X = torch.cat([torch.ones_like(T[..., :1]), T], -1)
-    values, vectors = torch.linalg.eigh(X @ X.mT)
-    keep = (values > 1e-10 * values[..., -1:]).to(A)
-    return (A @ vectors * keep[..., None, :]) @ vectors.transpose(-2, -1)
 """,
     ],
 }

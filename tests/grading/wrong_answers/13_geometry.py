@@ -818,7 +818,6 @@ def uniform_shift(A, V, mask):
 
 RIGHT: dict[str, list[str]] = {
     "mean_cosine": [
-        COSINE,
         """
 def mean_cosine(M, mask):
     flat, masks = M.reshape(-1, *M.shape[-2:]), mask.reshape(-1, mask.shape[-1])
@@ -831,41 +830,14 @@ def mean_cosine(M, mask):
 """,
         """
 def mean_cosine(M, mask):
-    length = torch.linalg.vector_norm(M, dim=-1, keepdim=True)
-    u = torch.where(mask.unsqueeze(-1), M / length, torch.zeros((), dtype=M.dtype))
-    gram = torch.einsum("...id,...jd->...ij", u, u)
-    pairs = mask[..., None] & mask[..., None, :]
-    upper = torch.triu(torch.ones_like(pairs), diagonal=1)
-    return (gram * upper).sum((-2, -1)) / (pairs & upper).sum((-2, -1))
-""",
-        """
-def mean_cosine(M, mask):
     if M.dim() > 2:
         return torch.stack([mean_cosine(*pair) for pair in zip(M, mask)])
     u = np.array([row / math.dist(row, [0] * len(row)) for row in M[mask].double().numpy()])
     n, s = len(u), u.sum(axis=0)
     return torch.tensor((s @ s - n) / n / (n - 1), dtype=M.dtype)
 """,
-        """
-def mean_cosine(M, mask):
-    w = mask.to(M.dtype)
-    u = M * M.pow(2).sum(-1, keepdim=True).add((~mask)[..., None].to(M)).rsqrt()
-    mean = (w[..., None, :] @ u).squeeze(-2) / w.sum(-1, keepdim=True)
-    n = w.sum(-1)
-    return (n * (mean * mean).sum(-1) - 1) / (n - 1)
-""",
     ],
     "row_entropy": [
-        """
-def row_entropy(A, mask):
-    answer = []
-    for rows, real in zip(A, mask):
-        rows = rows[real][:, real]
-        n = len(rows)
-        h = torch.special.entr(rows).sum(-1).mean()
-        answer.append(h / math.log(n) if n > 1 else h * 0)
-    return torch.stack(answer)
-""",
         """
 def row_entropy(A, mask):
     n = mask.sum(-1, keepdim=True)
@@ -883,14 +855,6 @@ def row_entropy(A, mask):
             out[k] += (w * np.log(1 / w)).sum() / n / np.log(max(n, 2))
     return torch.from_numpy(out)
 """,
-        """
-def row_entropy(A, mask):
-    smallest = torch.finfo(A.dtype).tiny
-    rows = -(A * A.clamp(min=smallest).log2()).sum(-1)
-    of_text = [row[real].mean() for row, real in zip(rows, mask)]
-    return torch.stack(of_text) / mask.sum(-1).clamp(min=2).log2()
-""",
-        changed(ENTROPY, "clamp(min=2).log()", "log().where(n > 1, torch.ones(()))"),
     ],
     "aligned_keys": [
         """
@@ -899,22 +863,6 @@ def aligned_keys(weights, q):
     scores = torch.log(weights / weights.min())
     unit = torch.nn.functional.normalize(q, dim=0)
     return torch.outer(1 + scores * math.sqrt(d) / torch.linalg.norm(q), unit)
-""",
-        """
-def aligned_keys(weights, q):
-    size, d = math.hypot(*q.tolist()), len(q)
-    logs = [math.log(w) for w in weights.tolist()]
-    rows = []
-    for one in logs:
-        length = 1 + (one - min(logs)) * math.sqrt(d) / size
-        rows.append([length * x / size for x in q.tolist()])
-    return torch.tensor(rows, dtype=q.dtype)
-""",
-        """
-def aligned_keys(weights, q):
-    keys = weights.log()[:, None] * q * math.sqrt(len(q)) / (q @ q)
-    along = keys @ q / q.norm()
-    return keys + (1 - along.min()) * q / q.norm()
 """,
         """
 import numpy as np
@@ -942,18 +890,6 @@ def outside_cone(y, V):
 """,
         """
 def outside_cone(y, V):
-    gram, wanted = (V @ V.T).double(), (V @ y).double()
-    a = torch.zeros_like(wanted)
-    step = 1 / torch.linalg.eigvalsh(gram)[-1]
-    ahead, t = a, 1.0
-    for _ in range(5000):
-        new = (ahead - step * (gram @ ahead - wanted)).relu()
-        later = (1 + math.sqrt(1 + 4 * t * t)) / 2
-        ahead, a, t = new + (t - 1) / later * (new - a), new, later
-    return (y - a.to(y) @ V).norm() / y.norm()
-""",
-        """
-def outside_cone(y, V):
     target, values = y.tolist(), V.tolist()
     a, left = [0.0] * len(values), list(target)
     for _ in range(400):
@@ -964,31 +900,8 @@ def outside_cone(y, V):
             left = [r - step * x for r, x in zip(left, v)]
     return torch.tensor(math.hypot(*left) / math.hypot(*target), dtype=y.dtype)
 """,
-        """
-def outside_cone(y, V):
-    left, a = y.clone(), torch.zeros(len(V)).to(y)
-    for _ in range(500):
-        moved = 0.0
-        for j in range(len(V)):
-            old = a[j].clone()
-            a[j] = torch.relu(old + left @ V[j] / V[j].square().sum())
-            left = left - (a[j] - old) * V[j]
-            moved = max(moved, float((a[j] - old).abs()))
-        if moved < 1e-6:
-            break
-    return torch.linalg.norm(left) / torch.linalg.norm(y)
-""",
     ],
     "uniform_shift": [
-        """
-def uniform_shift(A, V, mask):
-    out = []
-    for weights, values, real in zip(A, V, mask):
-        weights, values = weights[real][:, real], values[real]
-        own = weights @ values
-        out.append(((own - values.mean(0)).norm(dim=1) / own.norm(dim=1)).mean())
-    return torch.stack(out)
-""",
         """
 def uniform_shift(A, V, mask):
     w = mask.to(V.dtype)
@@ -998,14 +911,6 @@ def uniform_shift(A, V, mask):
     length = torch.linalg.vector_norm(own, dim=2)
     share = torch.where(mask, away / length, 0)
     return share.sum(1) / w.sum(1)
-""",
-        """
-def uniform_shift(A, V, mask):
-    n = mask.sum(1)
-    flat = mask[:, None].expand_as(A) / n[:, None, None]
-    away = ((A - flat) @ V).square().sum(-1).sqrt()
-    length = (A @ V).square().sum(-1).sqrt() + (~mask)
-    return ((away / length) * mask).sum(1) / n
 """,
         """
 import numpy as np
