@@ -4,7 +4,7 @@
 
 const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 const SLANT = Math.PI / 3; // of the column labels
-const MAX_LINES = 800, MAX_RECTS = 4096;
+const MAX_LINES = 600, MAX_RECTS = 4096;
 const MANY = 12; // so many maps stand beside the one shown, small, to be chosen from
 let ids = 0;
 
