@@ -15,17 +15,9 @@ from attnlib.training import token_stream
 
 CHAPTER = definitions(
     "09_circuits",
-    *(
-        "beyond",
-        "ov_of",
-        "random_head",
-        "seen_before",
-        "highest",
-        "falls_of",
-        "fall_without",
-        "replaced",
-    ),
+    *("beyond", "ov_of", "random_head", "seen_before", "highest", "falls_of", "fall_without"),
     *("swapped", "agreement", "centred", "crossing", "gain_of", "induction_without", "repetition"),
+    "replaced",
 )
 SPACE = CHAPTER.beyond.__globals__
 

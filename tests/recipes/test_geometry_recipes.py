@@ -71,7 +71,7 @@ def test_other_weights_take_the_place_of_a_layers_own():
         for site, edit in even.items():
             moved[i, site[1]] = abs(model(ids, edits={site: edit}).sigmoid().item() - y)
     right = (torch.tensor(flat) == data.labels.bool()).float().mean().item()
-    assert found["flat"] == pytest.approx(right)
+    assert found["flat"] == pytest.approx(right, abs=1e-3)
     assert found["uniform"] == pytest.approx(moved.mean(0).tolist(), abs=1e-4)
     assert moved.mean() > 0.001
     assert found["one"] != pytest.approx(found["uniform"], abs=0.001)
