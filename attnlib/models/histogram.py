@@ -93,8 +93,8 @@ class HistogramModel(_Counter):
 
     def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """What the head reads: x (B, T, d_model) to output (B, T, d_model), weights (B, T, T)."""
-        seen = x if self.sees == "free" else x * self.qk_mask
-        return attention(seen @ self.W_Q, seen @ self.W_K, x @ self.W_V)
+        values, seen = x @ self.W_V, x if self.sees == "free" else x * self.qk_mask
+        return attention(seen @ self.W_Q, seen @ self.W_K, values)
 
     def readout(self, mixed: Tensor) -> Tensor:
         """From what the head gave, (B, T, d_model), to logits (B, T, classes)."""

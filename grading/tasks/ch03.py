@@ -508,7 +508,7 @@ SHARP = Task(
         "you count the weights that are not 0. A weight of a thousandth then counts as much as "
         "one of a half.": lambda weights: (weights > 0).sum(-1).to(weights.dtype),
         **{
-            f"Weights below {least:g} are as good as 0 in your answer. Small ones count, too, and "
+            f"weights below {least:g} are as good as 0 in your answer. Small ones count, too, and "
             "many of them count much: only the logarithm of an exact 0 must be replaced.": (
                 lambda weights, least=least: _entropy(
                     torch.where(weights > least, weights, 0.0)
