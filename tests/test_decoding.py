@@ -179,7 +179,7 @@ def test_samples_follow_the_distribution(settings):
     assert chisquare(counts[possible], 4_000 * expected[possible]).pvalue > 1e-3
 
 
-@each("u, end", [(0.0, 0), (1 - 2**-53, -1)])
+@pytest.mark.parametrize(("u", "end"), [(0.0, 0), (1 - 2**-53, -1)])
 def test_the_ends_of_the_range_draw_a_possible_token(u, end, monkeypatch):
     """The smallest random number draws the first token that is kept, the largest the last."""
     model, sums = even(500), []

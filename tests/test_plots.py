@@ -284,7 +284,7 @@ AWKWARD = ["$", "$a$", r"\$", r"$\frac{", "\n", "a\nb", " ", "", "\t", "_x", "<b
 BROKEN_FORMULA = r"$\frac{$"
 
 
-@each("draw", ["heatmap", "bars", "lines"])
+@pytest.mark.parametrize("draw", ["heatmap", "bars", "lines"])
 def test_awkward_tokens(draw, monkeypatch):
     """Mathematics and line breaks in a token are neither run nor hidden."""
     n = len(AWKWARD)

@@ -10,6 +10,7 @@ from attnlib.attention import MultiHeadAttention, attend, shared
 from attnlib.models.cache import KVCache
 from attnlib.models.config import ACTIVATIONS, TransformerConfig
 from attnlib.models.edits import Edits, LayerEdits
+from attnlib.models.initial import normal
 from attnlib.positions import rotate
 
 Encoded = tuple[Tensor, Tensor]  # states of another text (B, M, d_model), and its mask (B, M)
@@ -27,11 +28,11 @@ class FeedForward(nn.Module):
         super().__init__()
         self.activation = ACTIVATIONS[config.activation]
         wide = config.d_model, d_ff
-        self.W_1 = nn.Parameter(torch.randn(wide) * config.d_model**-0.5)
-        self.W_2 = nn.Parameter(torch.randn(d_ff, config.d_model) * d_ff**-0.5)
+        self.W_1 = normal(*wide, std=config.d_model**-0.5)
+        self.W_2 = normal(d_ff, config.d_model, std=d_ff**-0.5)
         self.b_1 = nn.Parameter(torch.zeros(d_ff)) if config.bias else None
         self.b_2 = nn.Parameter(torch.zeros(config.d_model)) if config.bias else None
-        self.W_gate = nn.Parameter(torch.randn(wide) * wide[0] ** -0.5) if config.gated else None
+        self.W_gate = normal(*wide, std=wide[0] ** -0.5) if config.gated else None
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, d_model) to the same shape."""

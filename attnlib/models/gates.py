@@ -27,7 +27,8 @@ def hard_concrete(log_a: Tensor, u: Tensor | None = None) -> Tensor:
         u: uniform noise in (0, 1), of the same shape: s = (ln u − ln(1 − u) + log a) / TEMPERATURE.
             Without noise, for a model in use, s = log a.
 
-    >>> hard_concrete(Tensor([-9.0, 0.0, 9.0]))
+    >>> from torch import tensor
+    >>> hard_concrete(tensor([-9.0, 0.0, 9.0]))
     tensor([0.0000, 0.5000, 1.0000])
     """
     s = log_a if u is None else (u.log() - (-u).log1p() + log_a) / TEMPERATURE

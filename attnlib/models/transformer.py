@@ -17,6 +17,7 @@ from attnlib.models.cache import KVCache
 from attnlib.models.config import TransformerConfig
 from attnlib.models.edits import Edits, LayerEdits, check_edits
 from attnlib.models.evaluation import evaluating
+from attnlib.models.initial import normal
 from attnlib.positions import sinusoidal
 from attnlib.trace import BY_LAYER, Trace, kept, token_names, wanted
 
@@ -38,17 +39,16 @@ class Transformer(nn.Module):
         scale = 0.02 if config.tied or config.norm == "pre" else config.d_model**-0.5
         if config.positions == "sinusoidal" and not config.tied:
             scale = 1.0  # to be seen beside sines and cosines (Vaswani et al. 2017, section 3.4)
-        self.W_E = nn.Parameter(torch.randn(config.vocab_size, config.d_model) * scale)
+        self.W_E = normal(config.vocab_size, config.d_model, std=scale)
         self.W_P = None
         if config.positions == "learned":
-            self.W_P = nn.Parameter(torch.randn(config.max_len, config.d_model) * scale)
+            self.W_P = normal(config.max_len, config.d_model, std=scale)
         self.embed_norm = norm(config, config.embed_norm)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.final_norm = norm(config, config.norm == "pre")
         self._W_U = None
         if config.head and not config.tied:
-            W_U = torch.randn(config.d_model, config.vocab_size) * config.d_model**-0.5
-            self._W_U = nn.Parameter(W_U)
+            self._W_U = normal(config.d_model, config.vocab_size, std=config.d_model**-0.5)
 
     @property
     def W_U(self) -> Tensor | None:

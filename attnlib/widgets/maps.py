@@ -136,10 +136,9 @@ def prepare(
 
 
 def ordinary(values: Floats, queries: Names, keys: Names) -> tuple[Floats, str]:
-    """A map without what goes without saying, and the name of what was taken out, or "".
+    """A map without what draws most weight anywhere, and the name of what was taken out, or "".
 
-    Most heads send most of their weight to [CLS] or [SEP], and the first row of a causal map has no
-    choice: these become 0, unless that leaves nothing.
+    Special tokens, and the first token of a causal map, become 0, unless that leaves nothing.
 
     >>> ordinary(np.array([[0.9, 0.1], [0.6, 0.4]]), ("[CLS]", "film"), ("[CLS]", "film"))
     (array([[0. , 0. ],
@@ -150,11 +149,11 @@ def ordinary(values: Floats, queries: Names, keys: Names) -> tuple[Floats, str]:
         values.shape[0] == values.shape[1] and not np.triu(values, 1).any(),
     )
     rows, columns = ([bool(re.match(SPECIAL, name)) for name in side] for side in (queries, keys))
+    if causal:
+        kept[0] = kept[:, 0] = 0
     kept[rows] = 0
     kept[:, columns] = 0
-    if causal:
-        kept[0] = 0
-    found = {"the first row": causal, "special tokens": any(rows) or any(columns)}
+    found = {"the first token": causal, "special tokens": any(rows) or any(columns)}
     told = " and ".join(name for name, out in found.items() if out)
     return (kept, told) if kept.any() else (values, "")
 

@@ -4,7 +4,7 @@
 
 const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 const SLANT = Math.PI / 3; // of the column labels
-const MAX_LINES = 800, MAX_RECTS = 4096;
+const MAX_LINES = 600, MAX_RECTS = 4096;
 const MANY = 12; // so many maps stand beside the one shown, small, to be chosen from
 let ids = 0;
 
@@ -173,17 +173,21 @@ function openUnit(unit, number, blob, model, signed) {
   };
 }
 
-// The strongest entry, or, where signed, the strongest of either sign: [[name, row, column], …]. Special tokens
-// are left out, and the first row of a causal map, which has no choice, unless nothing is left.
+// The strongest entry, or, where signed, the strongest of either sign: [[name, row, column], …]. What draws most
+// weight anywhere is left out, unless nothing is left: special tokens, and the first token of a causal map.
 function strongest({ steps, signed, zero, cols, queries, keys }, special) {
   const rows = queries.map((token) => special.test(token)), columns = keys.map((token) => special.test(token));
+  const apart = rows.includes(true) || columns.includes(true) ? ["special tokens"] : [];
   let causal = queries.length === keys.length;
   for (let i = 0; causal && i < queries.length; i++)
     for (let j = i + 1; j < keys.length; j++) if (steps[i * cols + j] !== zero) { causal = false; break; }
-  const apart = [causal && "the first row", (rows.includes(true) || columns.includes(true)) && "special tokens"].filter(Boolean);
+  if (causal) {
+    rows[0] = columns[0] = true;
+    apart.unshift("the first token");
+  }
   const search = (all) => {
     let high = zero, low = zero, most = null, least = null;
-    for (let i = all || !causal ? 0 : 1; i < queries.length; i++) {
+    for (let i = 0; i < queries.length; i++) {
       if (rows[i] && !all) continue;
       for (let j = 0; j < keys.length; j++) {
         const b = steps[i * cols + j];
@@ -336,7 +340,8 @@ function mapScene(map, look, width, cursor) {
   for (let round = 0; round < 2; round++) { // the cells leave room for the labels, and the labels go by the cells
     const budget = Math.min(clamp(0.8 * rows, 38, 48) * font, tall - edge.top - 0.6 * font);
     const fit = Math.min((width - edge.left - edge.right) / cols, budget / rows, 4 * font);
-    cell = fit * dots < 4 ? fit : Math.floor(fit * dots) / dots; // whole dots, where they are not too few
+    const n = fit * dots < 4 ? Math.max(rows, cols) : 1; // whole dots for a cell, or, where they are few, for all cells
+    cell = Math.floor(fit * n * dots) / (n * dots);
     down = labelling(cell, font);
     across = labelling(cell * Math.sin(SLANT) * 1.12, font);
     edge = place(down.size, across.size, down.step, across.step, flat(cell));
@@ -354,7 +359,7 @@ function mapScene(map, look, width, cursor) {
   for (let i = 0; i < rows; i += down.step) if (free(i, cursor?.[0])) items.push(rowAt(i, down.size, ink));
   for (let j = 0; j < cols; j += across.step) if (free(j, cursor?.[1])) items.push(colAt(j, across.size, ink));
   items.push(...heatItems(map, look, left, top, cell));
-  items.push(["rect", left, top, w, h, null, 1, [line, 1]]);
+  items.push(["rect", left - 0.5, top - 0.5, w + 1, h + 1, null, 1, [line, 1]]);
   if (!narrow) items.push(...barItems(look, left + w + font, top, clamp(h, 2 * font, 10 * font), map.end(whole), map.signed));
   if (cursor) {
     const [i, j] = cursor, x = left + j * cell, y = top + i * cell, big = (size) => Math.max(size, 0.87 * font);
@@ -382,7 +387,7 @@ function heatItems(map, look, left, top, cell) {
     for (let i = 0; i < rows; i++)
       for (let j = 0; j < cols; j++)
         items.push(["rect", left + j * cell, top + i * cell, cell, cell, css(colour(map.steps[i * map.cols + j]))]);
-  } else items.push(["image", heat(map, colours, whole, look.vector ? Infinity : Math.max(rows, cols) * cell * look.dots), left, top, cols * cell, rows * cell]);
+  } else items.push(["image", heat(map, colours, whole, look.vector ? Infinity : Math.round(Math.max(rows, cols) * cell * look.dots)), left, top, cols * cell, rows * cell]);
   if (cell >= 9) {
     for (let i = 1; i < rows; i++) items.push(["line", left, top + i * cell, left + cols * cell, top + i * cell, background, 1, 1]);
     for (let j = 1; j < cols; j++) items.push(["line", left + j * cell, top, left + j * cell, top + rows * cell, background, 1, 1]);
@@ -459,15 +464,18 @@ function linkScene(map, look, width, focus) {
 // The links worth drawing, weakest first: at least 1 % of the strongest, and at most MAX_LINES.
 function linesOf(map, focus) {
   const rows = map.queries.length, cols = map.keys.length, counts = new Uint32Array(256);
-  const wanted = (i, j) => !focus || (focus.side === "query" ? focus.at === i : focus.at === j);
+  const within = (side, count) => (focus?.side === side ? [focus.at, focus.at + 1] : [0, count]);
+  const [firstRow, endRow] = within("query", rows), [firstCol, endCol] = within("key", cols);
   const sizes = Uint8Array.from(counts, (_, b) => Math.round((Math.min(Math.abs(b - map.zero), map.span) * 255) / map.span));
-  const size = (i, j) => sizes[map.steps[i * map.cols + j]];
-  for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) if (wanted(i, j)) counts[size(i, j)]++;
+  for (let i = firstRow; i < endRow; i++) for (let j = firstCol; j < endCol; j++) counts[sizes[map.steps[i * map.cols + j]]]++;
   let least = 255, total = counts[255];
   while (least > 3 && total + counts[least - 1] <= MAX_LINES) total += counts[--least];
   const lines = [];
-  for (let i = 0; i < rows; i++)
-    for (let j = 0; j < cols; j++) if (wanted(i, j) && size(i, j) >= least) lines.push([i, j, size(i, j)]);
+  for (let i = firstRow; i < endRow; i++)
+    for (let j = firstCol; j < endCol; j++) {
+      const size = sizes[map.steps[i * map.cols + j]];
+      if (size >= least) lines.push([i, j, size]);
+    }
   return lines.sort((a, b) => a[2] - b[2]).slice(-MAX_LINES);
 }
 

@@ -23,12 +23,11 @@ CORRUPTED = CLEAN.clone()
 CORRUPTED[1] = (CLEAN[1] + 4) % 13
 KINDS = {
     "layer norm, biases": {"d_ff": 10, "bias": True},
-    "rms, gated, shared keys": {
-        "d_ff": 10, "norm_kind": "rms", "gated": True, "positions": "rotary", "kv_heads": 1
-    },
+    "rms, gated": {"d_ff": 10, "norm_kind": "rms", "gated": True},
+    "rotary, shared keys": {"norm_kind": "rms", "positions": "rotary", "kv_heads": 1},
     "no norm, attention only": {"norm": "none"},
     "heads added": {"combine": "add", "d_v": 3},
-}  # fmt: skip
+}
 
 
 def normalised(value, clean, corrupted):
@@ -58,6 +57,7 @@ def test_the_terms_sum_to_the_logit_difference(kind):
     found = direct_logit_attribution(model, CLEAN, 3, 5, at=4)
     assert found.heads.shape == (3, 2)
     assert found.feed_forward.shape == (3,)
+    assert (found.feed_forward != 0).all() == (model.config.d_ff is not None)
     assert_near(found.total, METRIC(model(CLEAN[None])[0, 4]))
     assert found.heads.abs().min() > 0
 

@@ -67,5 +67,6 @@ def test_it_runs_what_a_user_runs() -> None:
 
 def test_the_readme_promises_no_system_that_nothing_has_tested() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "tested on Linux with Python 3.11" in " ".join(readme.split())
-    assert "it has not been tested there yet" in " ".join(readme.split())
+    told = "tested on Debian 12 with Python 3.11 and on Debian 13 with Python 3.13"
+    assert told in " ".join(readme.split())
+    assert "but has not been tested there yet" in " ".join(readme.split())

@@ -228,7 +228,7 @@ def test_all_maps_stand_beside_the_one_shown_and_lead_to_it(page: Any, tmp_path:
     assert [sliders.nth(i).input_value() for i in range(2)] == ["18", "6"]
     seen.add(canvas.evaluate(PIXELS))
     assert len(seen) == 3
-    told = [float(read.locator("b").inner_text()), trace.attention[18, 6, 1:].max().item()]
+    told = [float(read.locator("b").inner_text()), trace.attention[18, 6, 1:, 1:].max().item()]
     assert told[0] == pytest.approx(told[1], abs=5e-4)
     page.click("[data-value=links]")
     assert grid.is_visible()
@@ -302,10 +302,10 @@ def test_what_is_strongest_goes_by_words_and_choice(page: Any, tmp_path: Path) -
             "[CLS] b c",
             [
                 "strongest (special tokens apart): c → b 0.4",
-                "strongest (the first row and special tokens apart): c → b 0.4",
+                "strongest (the first token and special tokens apart): c → b 0.4",
             ],
         ),
-        ("a b c", ["strongest: a → b 0.7", "strongest (the first row apart): c → a 0.6"]),
+        ("a b c", ["strongest: a → b 0.7", "strongest (the first token apart): c → b 0.4"]),
         ("<s> [UNK] </s>", ["strongest: <s> → [UNK] 0.7"]),
     ):
         AttentionView(shown, tokens.split(), axes=("head",)).save_html(tmp_path / "s.html")

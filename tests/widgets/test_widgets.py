@@ -415,13 +415,13 @@ def test_what_is_strongest_goes_by_words_and_choice() -> None:
         assert f"from “{visible(plain.split()[0])}”" in strongest_of(
             rows, f"{plain.split()[0]} b c"
         )
-    below = [[1.0, 0.0], [0.3, 0.7]]
+    below = [[1.0, 0.0], [0.7, 0.3]]
     assert (
         strongest_of(below, "a b")
-        == "Strongest weight 0.70, from “b” to “b” (the first row apart)."
+        == "Strongest weight 0.30, from “b” to “b” (the first token apart)."
     )
-    both = "(the first row and special tokens apart)"
-    assert strongest_of(below, "<s> b") == f"Strongest weight 0.70, from “b” to “b” {both}."
+    both = "(the first token and special tokens apart)"
+    assert strongest_of(below, "<s> b") == f"Strongest weight 0.30, from “b” to “b” {both}."
     assert strongest_of(below, "[CLS] [SEP]") == "Strongest weight 1.00, from “[CLS]” to “[CLS]”."
 
 
