@@ -66,13 +66,14 @@ def test_views_are_alive_without_kernel_and_network(page: Any, site: Path) -> No
         view.wait_for()
         canvas, read = view.locator(".attn-stage > canvas"), view.locator(".attn-read")
         seen = {(canvas.evaluate(PIXELS), read.inner_text())}
-        for slider in view.locator("input[type=range]").all():
+        sliders = view.locator("input[type=range]").all()
+        for slider in sliders:
             before = int(slider.input_value())
             key = "ArrowRight" if before < int(slider.get_attribute("max")) else "ArrowLeft"
             slider.press(key)
             assert abs(int(slider.input_value()) - before) == 1
             seen.add((canvas.evaluate(PIXELS), read.inner_text()))
-        assert len(seen) == 3
+        assert len(seen) == 1 + len(sliders) >= 3
     assert page.asked == []
     assert page.errors == []
 

@@ -36,7 +36,7 @@ def cell(name: str, *outputs: NotebookNode) -> NotebookNode:
 def report(tmp_path: Path, before: list[NotebookNode], after: list[NotebookNode]) -> list[str]:
     """The lines that the script prints about a chapter, and at last its exit status."""
     for folder, cells in (("before", before), ("after", after)):
-        (tmp_path / folder).mkdir()
+        (tmp_path / folder).mkdir(exist_ok=True)
         nbformat.write(new_notebook(cells=cells), tmp_path / folder / "01_one.ipynb")
     same, text = compare_outputs.chapter_report(
         tmp_path / "before" / "01_one.ipynb", tmp_path / "after" / "01_one.ipynb"
