@@ -30,7 +30,7 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
-from grading import sandbox, tables
+from grading import sandbox
 from grading.build import nbgrader_log
 from grading.faults import MACHINES, MachineFault, legible, patiently, sentence
 from grading.judge import seed_in_use
@@ -49,6 +49,7 @@ from grading.preprocess import (
 from grading.readable import unreadable
 from grading.restore import grade_id
 from grading.settings import Places, configuration
+from grading.tables import written
 from grading.watch import Limits
 
 Report = dict[str, Any]
@@ -188,7 +189,7 @@ def conclude(name: str, student: str, how: How, digest: str | None, found: Repor
         "seed": shortened(how.seed),
     }
     report: Report = legible(about | found)
-    tables.written(
+    written(
         report_path(name, student, how.places), json.dumps(report, indent=1, ensure_ascii=False)
     )
     return report

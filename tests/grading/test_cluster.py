@@ -140,7 +140,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     for student in STUDENTS:
         hand_in(places, NAME, student, work(student)[0])
     how, written = How(places, SEED), list[str]()
-    real = submission.write
+    real = submission.written
     with pytest.MonkeyPatch.context() as patch, dask(folder) as ours:
         can(folder / "told", patch)
         events: dict[int, Callable[[], Any]] = {
@@ -154,7 +154,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
             written.append(path.parent.parent.name)
             events.pop(len(written), lambda: None)()
 
-        patch.setattr(submission, "write", write)
+        patch.setattr(submission, "written", write)
         try:
             said = str(grade(how, ours.open(3)))
         except BuildError as error:

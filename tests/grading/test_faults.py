@@ -89,7 +89,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "no room for the report": (
         "No space left",
-        lambda patch, places: patch.setattr(submission, "write", no_room),
+        lambda patch, places: patch.setattr(submission, "written", no_room),
     ),
     "an unreadable disk": (
         "Input/output error",
