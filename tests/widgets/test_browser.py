@@ -42,7 +42,6 @@ INK = """canvas => { // drawn dots in the middle of the canvas, where only lines
 
 SMALL_CELL = """
 import torch
-from each import each
 from attnlib.widgets import AttentionView
 weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
 view = AttentionView(weights, [f"w{i}" for i in range(200)], title="two hundred")
@@ -599,7 +598,6 @@ def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(page: Any, lab: Any
 
 TYPED_CELL = """
 import torch
-from each import each
 from attnlib.trace import Trace
 from attnlib.widgets import TextView
 
