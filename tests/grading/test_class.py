@@ -62,6 +62,9 @@ FULL = {task: (most, GRADED) for task, most in TASKS.items()} | {BYHAND: (0.0, M
 WORKING = {task: row for task, row in FULL.items() if task != BYHAND}
 
 
+IMPORTS = "import math\n\nimport numpy as np\n"  # what an answer may take for granted
+
+
 def every(status: str) -> dict[str, tuple[float, str]]:
     """No points for any task."""
     return dict.fromkeys(TASKS, (0.0, status))
@@ -105,7 +108,7 @@ def good_students() -> list[Student]:
     )
     right = [Student(file(solved(NAME), name), FULL) for name in names]
     for i in range(2):
-        work = {f"{task}_answer": answers.right[task][i] for task in answers.right}
+        work = {f"{task}_answer": IMPORTS + answers.right[task][i] for task in answers.right}
         right.append(Student(file(answered(NAME, work)), WORKING))
     for task in WORKING:
         wrong = attempt(**{task: answers.wrong[task][0][0]})
