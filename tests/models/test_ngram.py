@@ -209,7 +209,7 @@ def test_zero_layer_learns_the_bigram_table_if_it_is_wide_enough():
     assert train(wide, ids, 400) == pytest.approx(floor, abs=2e-3)
     learned = (wide.W_E @ wide.W_U).softmax(-1).detach()
     torch.testing.assert_close(learned, bigram, atol=0.02, rtol=0)
-    assert train(narrow, ids, 400) > floor + 0.1  # one dimension cannot hold the table
+    assert train(narrow, ids, 400) > floor + 0.05  # one dimension cannot hold the table
 
 
 @cache
