@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 import torch
 from chapter_code import definitions
+from chapter_rules import ROOT
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -75,6 +76,17 @@ def test_the_gradient_vanishes_at_gain_1_and_explodes_at_gain_2(width: int, star
     assert ratio(1.5, 1.0) < 1
     assert ratio(2.0, 1.0) > 10
     assert ratio(1.0, 0.1) < 1 < ratio(1.2, 0.1)
+
+
+def test_the_table_of_gains_in_exercise_2_5_is_the_chapters() -> None:
+    row = "| ratio | 3 · 10⁻¹⁶ | 5 · 10⁻⁹ | 6 · 10⁻⁶ | 10⁻³ | 0.2 | 70 | 75,000 |"
+    assert row in (ROOT / "solutions/02_rnn/02_rnn.ipynb").read_text("utf-8")
+    chapter = definitions("02_rnn", "reach", "with_gain", "gains")
+    stream = token_stream(reviews("imdb").test.texts[:20], pretrained.tokenizer())
+    text = stream[: 64 * 51].view(64, 51)
+    for gain, told in zip(chapter.gains, (3e-16, 5e-9, 6e-6, 1e-3, 0.2, 70, 75e3), strict=True):
+        curve = chapter.reach(chapter.with_gain(gain), text).mean(0)
+        assert float(curve[40] / curve[1]) == pytest.approx(told, rel=0.2)
 
 
 def test_in_the_trained_network_the_gradient_fades_over_twenty_tokens() -> None:
