@@ -1,5 +1,8 @@
 """The theses of chapter 04, with their controls, on other texts and seeds than the chapter's."""
 
+from pathlib import Path
+
+import nbformat
 import pytest
 import torch
 from chapter_code import definitions
@@ -42,7 +45,9 @@ def all_layers(e: Tensor) -> Tensor:
 @torch.no_grad()
 def masked_head(e: Tensor) -> Tensor:
     """What a head of MiniLM with a causal mask makes of them."""
-    weights = (layer[2] for layer in (CHAPTER.trained.W_Q, CHAPTER.trained.W_K, CHAPTER.trained.W_V))
+    weights = (
+        layer[2] for layer in (CHAPTER.trained.W_Q, CHAPTER.trained.W_K, CHAPTER.trained.W_V)
+    )
     return attention(*(e @ W for W in weights), causal_mask(len(e)))[0]
 
 
@@ -81,7 +86,9 @@ def test_attention_joins_any_two_tokens_at_once_and_pays_with_a_square():
     for length in (4, 32, 64):
         assert arrives(recurrent, length) == length
         assert arrives(attending, length) == 1
-        weights = CHAPTER.head(torch.randn(length, 8), torch.randn(length, 8), [turn.float()] * 3)[1]
+        weights = CHAPTER.head(torch.randn(length, 8), torch.randn(length, 8), [turn.float()] * 3)[
+            1
+        ]
         assert weights.numel() == length**2
     assert CHAPTER.multiplications(CHAPTER.recur, 100) == 2 * 100 * 64**2
     assert CHAPTER.multiplications(CHAPTER.attend, 100) == 4 * 100 * 64**2 + 2 * 100**2 * 64
@@ -210,3 +217,22 @@ def test_the_printed_formulas_are_wrong_where_the_appendix_says_so():
     merged = W_Q @ W_K.T
     torch.testing.assert_close(e @ merged @ e.T, scores, rtol=1e-3, atol=1e-2)
     torch.testing.assert_close(e @ merged.T @ e.T, scores.T, rtol=1e-3, atol=1e-2)
+
+
+def test_the_table_of_task_4_6_is_the_chapters():
+    root = Path(__file__).parents[2]
+    task, chapter = (
+        "\n".join(cell.source for cell in nbformat.read(root / path, as_version=4).cells)
+        for path in (
+            "solutions/04_self_attention/04_self_attention.ipynb",
+            "chapters/04_self_attention.ipynb",
+        )
+    )
+    for ours, theirs in (
+        ("| q · k / √d_k |", "| largest weight, divided |"),
+        ("| q · k |", "| undivided |"),
+    ):
+        assert (
+            task.partition(ours)[2].partition("\n")[0]
+            == (chapter.partition(theirs)[2].partition("\n")[0])
+        )
