@@ -165,7 +165,7 @@ def test_the_habit_of_looking_back_ends_where_places_beyond_128_join():
 def test_either_mark_keeps_the_sink_and_without_both_it_is_gone():
     both, place, token, neither = torch.stack([CHAPTER.marks(text) for text in TEXTS]).mean(0)
     assert min(both[1:].min(), place[1:].min(), token[2:].min()) > 5
-    assert token[1] < 0.4 * both[1], "in layer 1 the place alone counts"
+    assert token[1] < 0.4 * both[1], "in layer 1 the position counts most"
     assert neither.max() < 3
     ids = ids_of(TEXTS[0])
     expected = ENCODER.trace(TEXTS[0]).attention[:, :, 1:, 0].mean((1, 2)) * len(ids)
