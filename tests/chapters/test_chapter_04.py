@@ -21,6 +21,11 @@ CHAPTER = definitions(
     *("dictionary", "x", "W_e", "allowed"),
     *("unmasked", "before", "after", "embed", "output", "to_first"),
 )
+BESIDE = definitions(
+    "more/04_averages",
+    *("encoder", "words", "ids", "E", "W_Q", "W_K", "fresh"),
+    *("q", "k", "flat", "levels", "angle", "directions", "outside"),
+)
 ENCODER, MODEL = CHAPTER.encoder, CHAPTER.model
 TEXTS = reviews("rotten_tomatoes").test.texts[20:40]
 
@@ -68,7 +73,7 @@ def arrives(update, length: int) -> int:
     x = torch.randn(length, 8, dtype=torch.float64)
     changed = torch.cat([x[:1] + 1, x[1:]])
     a, b, steps = update(x * 0, x), update(x * 0, changed), 1
-    while torch.equal(a[-1], b[-1]):
+    while torch.equal(a[-1], b[-1]) and steps <= length:  # or never
         a, b, steps = update(a, x), update(b, changed), steps + 1
     return steps
 
@@ -236,3 +241,20 @@ def test_the_table_of_task_4_6_is_the_chapters():
             task.partition(ours)[2].partition("\n")[0]
             == (chapter.partition(theirs)[2].partition("\n")[0])
         )
+
+
+def test_a_fresh_map_is_even_if_scores_hardly_differ_in_a_row_and_not_if_sigma_is_small():
+    e = BESIDE.E
+    for x, even in ((e, True), (1000 * e, False), (1000 * e[:1].expand(6, -1), True)):
+        assert bool((BESIDE.fresh(0.01, x) - 1 / 6).abs().max() < 0.01) == even
+    masked = BESIDE.fresh(0.001, mask=causal_mask(6))
+    assert torch.allclose(masked, causal_mask(6) / torch.arange(1, 7)[:, None], atol=1e-3)
+
+
+def test_averages_stay_in_the_hull_and_weights_of_either_sign_do_not():
+    torch.manual_seed(1)
+    weights = torch.randn(200, 6)
+    assert BESIDE.outside(weights.softmax(-1) @ BESIDE.flat) == 0
+    signed = weights / weights.sum(-1, keepdim=True)
+    assert BESIDE.outside(signed @ BESIDE.flat) > 50, "that they sum to 1 is not enough"
+    assert BESIDE.outside(weights.exp() @ BESIDE.flat) > 50, "nor that none is negative"
