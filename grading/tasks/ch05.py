@@ -357,11 +357,6 @@ def _sorted_choice(p: Tensor, r: float) -> int:
     return int(order[int((ordered.cumsum(-1) <= r).sum())])
 
 
-def _flattened(row: Tensor, tau: float) -> Tensor:
-    p = row.softmax(-1) / tau
-    return p / p.sum()
-
-
 def _inside(table: Tensor, ids: Tensor, n: int, temperature: float, rng: random.Random) -> Tensor:
     """Random numbers that lie well inside the share of some token, at every step of the text."""
     text, u = ids.tolist(), []
@@ -405,14 +400,11 @@ GENERATE = Task(
         "this is greedy, the best token at every step: the number in u chooses.": (
             _generate_by(choose=lambda p, r: int(p.argmax()))
         ),
-        "the temperature is not used: divide the logits by it.": (
-            _generate_by(lambda row, tau: row.softmax(-1))
-        ),
+        "the temperature is not used, or it divides probabilities, whose sum undoes it: divide "
+        "the logits, before the softmax.": (_generate_by(lambda row, tau: row.softmax(-1))),
         "you multiply the logits by the temperature: divide them.": (
             _generate_by(lambda row, tau: (row * tau).softmax(-1))
         ),
-        "you divide probabilities by the temperature, and dividing by their sum undoes it: divide "
-        "the logits, before the softmax.": _generate_by(_flattened),
         "every token is drawn after the same one: after each draw ask again, with the new last "
         "token.": _generate_by(asks=1),
         "you ask after the first token of the text: the model looks at the last.": (

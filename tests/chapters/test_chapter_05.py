@@ -5,7 +5,11 @@ measured is measured again here, on other reviews.
 """
 
 import math
+import re
+from dataclasses import replace
+from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 import torch
@@ -42,6 +46,10 @@ def beside():
 def streams():
     bpe, splits = pretrained.tokenizer(), reviews("imdb")
     return token_stream(splits.validation.texts[:60], bpe)
+
+
+def read(path):
+    return nbformat.read(Path(__file__).parents[2] / path, as_version=4)
 
 
 def near(ours, theirs, atol=1e-6):
@@ -192,9 +200,31 @@ def test_writing_is_asking_drawing_appending(built):
 
 
 def test_shuffled_tokens_give_shuffled_rows_without_positions_and_mask():
-    blind = definitions("05_gpt2", "blind").blind
+    setless = definitions("05_gpt2", "setless").setless
+    blind = Transformer(setless).requires_grad_(False)
     ids, order = torch.randint(4096, (30,)), torch.randperm(30)
     near(blind(ids[order][None])[0], blind(ids[None])[0][order], 1e-4)
+    seeing = Transformer(replace(setless, causal=True)).requires_grad_(False)
+    assert (seeing(ids[order][None])[0] - seeing(ids[None])[0][order]).abs().max() > 0.1
+
+
+def test_the_table_of_task_5_6_is_the_chapters():
+    """Every row of the exercise is what the chapter's cell printed."""
+    (told,) = [
+        "".join(output.text for output in cell.outputs)
+        for cell in read("chapters/05_gpt2.ipynb").cells
+        if cell.get("id") == "8acfb02b"
+    ]
+    printed = r"(\S.*?)\s+([\d.]+) nats/token\s+repetition\s+([\d.]+)%\s+distinct-2 ([\d.]+)"
+    rows = {f"| {a} | {b} | {c} % | {d} |" for a, b, c, d in re.findall(printed, told)}
+    (task,) = [
+        cell.source
+        for cell in read("solutions/05_gpt2/05_gpt2.ipynb").cells
+        if cell.source.startswith("## 5.6")
+    ]
+    asked = {line for line in task.splitlines() if re.match(r"\| \S", line)}
+    assert len(rows) == 9
+    assert {line for line in asked if re.search(r"\d", line)} == rows
 
 
 # --- positions --------------------------------------------------------------------------------

@@ -489,7 +489,7 @@ def generate(table, ids, u, temperature=1.0):
         ids = torch.cat([ids, ((p / p.sum()).cumsum(-1) <= r).sum()[None]])
     return ids
 """,
-            "you divide probabilities by the temperature",
+            "it divides probabilities",
         ),
         (
             """
@@ -801,6 +801,23 @@ def beam_trap(D, first):
 }
 
 EQUIVALENT: dict[str, dict[str, str]] = {
+    "block": {
+        "z = x - z.mean(-1, keepdim=True)": "z is x in both calls",
+        "z = z - x.mean(-1, keepdim=True)": "z is x in both calls",
+        "scores = q @ k.mT / W_Q.shape[-1] ** 0.5": "the same width",
+        "scores = q @ k.mT / W_K.shape[-1] ** 0.5": "the same width",
+        "scores = q @ k.mT / k.shape[-1] ** 0.5": "the same width",
+    },
+    "training_step": {
+        "return (W - lr * gradient, loss)": "the same number",
+        "table = W.requires_grad_()": "the same numbers; only a flag of W is set",
+        "return (table - lr * gradient, loss.detach())": "the same numbers",
+        "log_p = table[ids[:, :]].log_softmax(-1)": "gather leaves the last out",
+    },
+    "generate": {
+        "p = (table[ids[-1]] / temperature).softmax(-0)": "one axis",
+        "token = (p.cumsum(-0) <= r).sum()": "one axis",
+    },
     "next_token_loss": {
         "log_probabilities = logits[:, :].log_softmax(-1)": "gather leaves the last out"
     },
