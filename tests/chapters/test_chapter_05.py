@@ -223,7 +223,7 @@ def test_the_table_of_task_5_6_is_the_chapters():
         if cell.source.startswith("## 5.6")
     ]
     assert len(rows) == 9
-    assert {line for line in task.splitlines() if re.search(r"\d \|$", line)} == rows
+    assert {line for line in task.splitlines() if re.search(r"\.\d\d \|$", line)} == rows
 
 
 # --- positions --------------------------------------------------------------------------------
