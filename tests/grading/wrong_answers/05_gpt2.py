@@ -737,7 +737,8 @@ def training_step(W, ids, lr):
 def training_step(W, ids, lr):
     table = torch.nn.Parameter(W.clone())
     optimizer = torch.optim.SGD([table], lr=lr)
-    loss = torch.nn.functional.cross_entropy(table[ids[:, :-1]].mT, ids[:, 1:])
+    rows, following = table[ids[:, :-1].flatten()], ids[:, 1:].flatten()
+    loss = (rows.logsumexp(-1) - rows[torch.arange(len(rows)), following]).mean()
     loss.backward()
     optimizer.step()
     return table.data, loss.detach()
