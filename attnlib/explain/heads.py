@@ -1,9 +1,9 @@
-"""What a head looks at, in numbers: measures of roles, and maps with a known pattern.
+"""What a head looks at, in numbers: measures of roles.
 
 A measure takes the weights of one text with any axes in front, such as (layer, head, query, key),
 or the sources that they point at, and returns one value for each destination that counts. `pooled`
 takes the mean of these over many texts of any length, `interval` tells how far that mean may be
-trusted. Roles are those of Voita et al. (2019), the five patterns those of Kovaleva et al. (2019).
+trusted. Roles are those of Voita et al. (2019).
 """
 
 from collections import Counter
@@ -11,9 +11,6 @@ from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
-
-PATTERNS = ("vertical", "diagonal", "vertical+diagonal", "block", "heterogeneous")
-
 
 # --- one value per destination ----------------------------------------------------------------
 
@@ -126,107 +123,3 @@ def commonest_offset(arcs: Iterable[tuple[Tensor, Tensor]]) -> int:
     found = Counter(o for here, there in arcs for o in (there - here).tolist())
     (offset, _), *_ = found.most_common(1)
     return int(offset)
-
-
-# --- five patterns ----------------------------------------------------------------------------
-
-
-def planted_map(
-    pattern: str,
-    length: int,
-    boundary: int,
-    generator: torch.Generator,
-    noise: float = 0.2,
-    causal: bool = False,
-) -> Tensor:
-    """A map that has a pattern because it was made with it, mixed with random weights.
-
-    - "vertical": all destinations share one or two sources;
-    - "diagonal": the source stands at the same offset, at most 2 tokens away;
-    - "vertical+diagonal": both, about half and half;
-    - "block": anywhere within the destination's own part of the text;
-    - "heterogeneous": for every destination other sources, few or many.
-
-    Args:
-        pattern: one of `PATTERNS`.
-        length: T.
-        boundary: first token of the second part of the text.
-        generator: what is random comes from it.
-        noise: share of the weight that is spread at random.
-        causal: weights on later sources are taken away.
-
-    Returns:
-        (T, T), rows sum to 1.
-
-    Raises:
-        ValueError: if the pattern is unknown.
-    """
-    if pattern not in PATTERNS:
-        raise ValueError(f"pattern must be one of {PATTERNS}, got {pattern!r}")
-    part = torch.arange(length) >= boundary
-    made = {
-        "vertical": lambda: _vertical(length, causal, generator),
-        "diagonal": lambda: _diagonal(length, causal, generator),
-        "block": lambda: _spread(length, 1.0, generator) * (part[:, None] == part),
-        "heterogeneous": lambda: _spread(
-            length, 4 * torch.rand((), generator=generator).item(), generator
-        ),
-    }
-    parts = [_rows(made[name](), causal) for name in pattern.split("+")]
-    rest = _rows(_spread(length, 1.0, generator), causal)
-    return (1 - noise) * torch.stack(parts).mean(0) + noise * rest
-
-
-def pattern_features(attention: Tensor, boundary: int) -> Tensor:
-    """Six numbers that tell the patterns apart, each between 0 and 1.
-
-    The largest mean weight of a column, and of two; the largest mean weight at an offset of at
-    most 2; the weight within the destination's own part; the largest weight of a row, on average;
-    and how much a row differs from the mean row.
-
-    Args:
-        attention: (..., T, T).
-        boundary: first token of the second part of the text.
-
-    Returns:
-        (..., 6).
-    """
-    length = attention.shape[-1]
-    part = torch.arange(length) >= boundary
-    columns = attention.mean(-2)
-    diagonals = [attention.diagonal(o, -2, -1).sum(-1) / length for o in range(-2, 3)]
-    features = (
-        columns.amax(-1),
-        columns.topk(min(2, length), -1).values.sum(-1),
-        torch.stack(diagonals, -1).amax(-1),
-        (attention * (part[:, None] == part)).sum(-1).mean(-1),
-        confidence(attention).mean(-1),
-        (attention - columns.unsqueeze(-2)).abs().sum(-1).mean(-1) / 2,
-    )
-    return torch.stack(features, -1)
-
-
-def _rows(weights: Tensor, causal: bool) -> Tensor:
-    """Rows that sum to 1; one with nothing in it becomes even over what it may see."""
-    weights = weights + 1e-6
-    weights = weights.tril() if causal else weights
-    return weights / weights.sum(-1, keepdim=True)
-
-
-def _spread(length: int, sharpness: float, generator: torch.Generator) -> Tensor:
-    """Random weights; the larger the sharpness, the fewer of them are large."""
-    return (sharpness * torch.randn(length, length, generator=generator)).exp()
-
-
-def _vertical(length: int, causal: bool, generator: torch.Generator) -> Tensor:
-    """One row for all destinations; where they look back, its sources stand early."""
-    row = torch.zeros(length)
-    places = torch.randint(-(-length // 4) if causal else length, (2,), generator=generator)
-    row[places] = torch.rand(2, generator=generator)
-    return row.expand(length, length)
-
-
-def _diagonal(length: int, causal: bool, generator: torch.Generator) -> Tensor:
-    offset = int(torch.randint(-2, 1 if causal else 3, (), generator=generator))
-    place = torch.arange(length)
-    return torch.exp(-2.0 * (place - place[:, None] - offset).abs())

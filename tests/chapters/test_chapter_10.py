@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 import torch
 from chapter_code import definitions
+from each import each
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -22,7 +23,7 @@ from attnlib.models import Transformer
 from attnlib.models.gates import attention_layers
 from attnlib.pretrained import card, load
 from attnlib.pretrained.translators import exact, numbers, quality, rows_of, vocabularies
-from attnlib.trace import merge_words
+from attnlib.trace import Trace, merge_words
 from attnlib.training import token_stream
 from recipes import translation
 from recipes.pruning import measuring_rows, with_gates
@@ -34,7 +35,9 @@ CHAPTER = definitions(
     *("chosen", "against_offset", "drawn", "usual", "nearest", "exchanged", "random_heads"),
     *("block", "E", "inside", "gathered", "finished", "probe", "finds", "replaced"),
 )
-ROLES = definitions("more/10_roles", "times_even", "planted_set")
+ROLES = definitions(
+    "more/10_roles", *("times_even", "planted_set", "PATTERNS", "planted_map", "pattern_features")
+)
 RELEVANCE = definitions(
     "more/10_relevance",
     *("without_shifts", "rank_correlation", "lottery", "ranked"),
@@ -292,6 +295,67 @@ def test_a_head_prefers_rare_tokens_wherever_they_stand(minilm):
 # --- five patterns --------------------------------------------------------------------------------
 
 
+def weights_of(pattern, causal=False, noise=0.0, seed=0, length=30, boundary=12):
+    generator = torch.Generator().manual_seed(seed)
+    return ROLES.planted_map(pattern, length, boundary, generator, noise, causal)
+
+
+@each("causal", [False, True])
+@each("noise", [0.0, 0.5])
+@each("pattern", ROLES.PATTERNS)
+def test_a_planted_map_is_a_map_of_weights(pattern, causal, noise):
+    A = weights_of(pattern, causal, noise)
+    Trace(tuple(map(str, range(30))), A[None, None])  # checks the weights
+    assert torch.allclose(A.sum(-1), torch.ones(30), atol=1e-5)
+    assert (A.triu(1) == 0).all() == causal
+    assert torch.equal(A, weights_of(pattern, causal, noise))
+    assert not torch.equal(A, weights_of(pattern, causal, noise, seed=1))
+
+
+@pytest.mark.claim(43)
+@each("seed", range(5))
+def test_each_pattern_is_what_its_name_says(seed):
+    vertical = weights_of("vertical", seed=seed)
+    assert torch.allclose(vertical, vertical[:1].expand(30, 30))
+    assert vertical[0].topk(2).values.sum() > 0.99
+    diagonal = weights_of("diagonal", seed=seed)
+    by_offset = [diagonal.diagonal(o).sum() / 30 for o in range(-29, 30)]
+    assert abs(int(torch.stack(by_offset).argmax()) - 29) <= 2
+    assert torch.stack(by_offset).max() > 0.6
+    part = torch.arange(30) >= 12
+    block = weights_of("block", seed=seed)
+    assert (block * (part[:, None] != part)).sum(-1).max() < 1e-3
+    both = ROLES.pattern_features(weights_of("vertical+diagonal", seed=seed), 12)
+    assert both[1] > 0.4
+    assert both[2] > 0.3
+
+
+def test_the_columns_of_a_vertical_map_are_drawn_anew():
+    columns = {int(weights_of("vertical", seed=seed)[0].argmax()) for seed in range(10)}
+    assert len(columns) > 4
+    early = {int(weights_of("vertical", True, seed=s)[-1].argmax()) for s in range(10)}
+    assert max(early) < 8  # of 30: where one looks back only
+
+
+def test_features_equal_their_definitions():
+    A = torch.rand(2, 6, 9, 9, generator=torch.Generator().manual_seed(3)).softmax(-1)
+    found = ROLES.pattern_features(A, 4)
+    assert found.shape == (2, 6, 6)
+    for layer in range(2):
+        for head in range(6):
+            rows = A[layer, head].tolist()
+            column = [sum(row[s] for row in rows) / 9 for s in range(9)]
+            first, second = sorted(column, reverse=True)[:2]
+            near = [
+                sum(rows[t][t + o] for t in range(9) if 0 <= t + o < 9) / 9 for o in range(-2, 3)
+            ]
+            own = sum(rows[t][s] for t in range(9) for s in range(9) if (t < 4) == (s < 4)) / 9
+            top = sum(map(max, rows)) / 9
+            apart = sum(abs(rows[t][s] - column[s]) for t in range(9) for s in range(9)) / 18
+            expected = [first, first + second, max(near), own, top, apart]
+            assert found[layer, head].tolist() == pytest.approx(expected, abs=1e-5)
+
+
 @pytest.mark.claim(43)
 def test_classifiers_find_what_is_planted_and_disagree_about_minilm(minilm, untrained):
     encoder, sentences, *_ = minilm
@@ -303,7 +367,7 @@ def test_classifiers_find_what_is_planted_and_disagree_about_minilm(minilm, untr
         maps = CHAPTER.maps_of(model, [first + second for first, second in pairs])
         for A, (first, _) in zip(maps, pairs, strict=True):
             B = A[:, :, torch.randperm(A.shape[2])] if mixed else A
-            found.append(heads.pattern_features(B, len(first)).flatten(0, 1))
+            found.append(ROLES.pattern_features(B, len(first)).flatten(0, 1))
         return torch.cat(found).numpy()
 
     torch.manual_seed(0)

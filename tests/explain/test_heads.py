@@ -152,75 +152,9 @@ def test_an_interval_counts_destinations_and_not_texts():
     assert low < heads.pooled(values) < high < 0.1
 
 
-def test_the_columns_of_a_vertical_map_are_drawn_anew():
-    columns = {int(weights_of("vertical", seed=seed)[0].argmax()) for seed in range(10)}
-    assert len(columns) > 4
-    early = {int(weights_of("vertical", True, seed=s)[-1].argmax()) for s in range(10)}
-    assert max(early) < 8  # of 30: where one looks back only
-
-
 def test_the_commonest_offset():
     arcs = [
         (torch.tensor([3, 5]), torch.tensor([1, 6])),
         (torch.tensor([2, 0]), torch.tensor([0, 3])),
     ]
     assert heads.commonest_offset(arcs) == -2
-
-
-# --- five patterns --------------------------------------------------------------------------------
-
-
-def weights_of(pattern, causal=False, noise=0.0, seed=0, length=30, boundary=12):
-    generator = torch.Generator().manual_seed(seed)
-    return heads.planted_map(pattern, length, boundary, generator, noise, causal)
-
-
-@each("causal", [False, True])
-@each("noise", [0.0, 0.5])
-@each("pattern", heads.PATTERNS)
-def test_a_planted_map_is_a_map_of_weights(pattern, causal, noise):
-    A = weights_of(pattern, causal, noise)
-    Trace(tuple(map(str, range(30))), A[None, None])  # checks the weights
-    assert torch.allclose(A.sum(-1), torch.ones(30), atol=1e-5)
-    assert (A.triu(1) == 0).all() == causal
-    assert torch.equal(A, weights_of(pattern, causal, noise))
-    assert not torch.equal(A, weights_of(pattern, causal, noise, seed=1))
-
-
-@pytest.mark.claim(43)
-@each("seed", range(5))
-def test_each_pattern_is_what_its_name_says(seed):
-    vertical = weights_of("vertical", seed=seed)
-    assert torch.allclose(vertical, vertical[:1].expand(30, 30))
-    assert vertical[0].topk(2).values.sum() > 0.99
-    diagonal = weights_of("diagonal", seed=seed)
-    by_offset = [diagonal.diagonal(o).sum() / 30 for o in range(-29, 30)]
-    assert abs(int(torch.stack(by_offset).argmax()) - 29) <= 2
-    assert torch.stack(by_offset).max() > 0.6
-    part = torch.arange(30) >= 12
-    block = weights_of("block", seed=seed)
-    assert (block * (part[:, None] != part)).sum(-1).max() < 1e-3
-    both = heads.pattern_features(weights_of("vertical+diagonal", seed=seed), 12)
-    assert both[1] > 0.4
-    assert both[2] > 0.3
-    with pytest.raises(ValueError, match="vertical"):
-        weights_of("horizontal")
-
-
-def test_features_equal_their_definitions():
-    A = random_maps(9, 3)
-    found = heads.pattern_features(A, 4)
-    assert found.shape == (2, 6, 6)
-    for layer in range(2):
-        for head in range(6):
-            rows = A[layer, head].tolist()
-            column = [sum(row[s] for row in rows) / 9 for s in range(9)]
-            first, second = sorted(column, reverse=True)[:2]
-            near = [
-                sum(rows[t][t + o] for t in range(9) if 0 <= t + o < 9) / 9 for o in range(-2, 3)
-            ]
-            own = sum(rows[t][s] for t in range(9) for s in range(9) if (t < 4) == (s < 4)) / 9
-            top = sum(map(max, rows)) / 9
-            apart = sum(abs(rows[t][s] - column[s]) for t in range(9) for s in range(9)) / 18
-            expected = [first, first + second, max(near), own, top, apart]
-            assert found[layer, head].tolist() == pytest.approx(expected, abs=1e-5)
