@@ -36,7 +36,9 @@ CHAPTER = definitions(
     *("block", "E", "inside", "gathered", "finished", "probe", "finds", "replaced"),
 )
 ROLES = definitions(
-    "more/10_roles", *("times_even", "planted_set", "PATTERNS", "planted_map", "pattern_features")
+    "more/10_roles",
+    *("times_even", "planted_set", "PATTERNS", "spread", "one_pattern", "planted_map"),
+    "pattern_features",
 )
 RELEVANCE = definitions(
     "more/10_relevance",
