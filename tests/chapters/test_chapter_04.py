@@ -144,7 +144,7 @@ def test_masked_before_the_softmax_nothing_leaks_and_after_it_the_past_moves():
     ours, theirs = CHAPTER.embed("an odd but funny film"), CHAPTER.embed("an odd but funny play")
     for weigh, moves in ((CHAPTER.before, 0), (CHAPTER.after, 4), (CHAPTER.unmasked, 4)):
         moved = (CHAPTER.output(ours, weigh) - CHAPTER.output(theirs, weigh)).abs().amax(-1)
-        assert (moved[:-1] > 0).sum() == moves
+        assert (moved[:-1] > (1e-5 if moves else 0)).sum() == moves
         assert moved[-1] > 0
     repaired = CHAPTER.output(ours, renormalised) - CHAPTER.output(theirs, renormalised)
     assert repaired[:-1].abs().max() < 1e-5, "renormalised, the past moves by rounding only"
