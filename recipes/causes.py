@@ -45,12 +45,14 @@ right (240,): is the answer the likeliest of all tokens; clean, corrupted (240,)
 the two names' logits. lens (240, 31, 3): ranks of the answer, of the other name and of one that
 does not occur, in what the stream would say after each layer. weight (240, 270, 3): from the last
 token to the answer, to the other name and to the giver. direct (240, 270): direct logit
-attribution. gradient (240, 270): of the corrupted run, times what the clean one has more. The
-change of the logit difference when a head's output at the last token is exchanged (240, 270):
-restore (the clean one in the corrupted run); in the clean run: break (the corrupted one), zero,
-mean (of the template), unrelated (of another template with other names). stream (240, 31, 3), when
-the stream is restored at the giver, between, at the last token. induction_*: the same of
-texts that repeat, the weight that on the word which followed.
+attribution. gradient (240, 270): of the corrupted run, times what the clean one has more. Then by
+how much the difference changes. restore (240, 180): a head of layers 10 to 29 writes at the last
+token of the corrupted run what it wrote in the clean one; early (240,): all before do. In a quarter
+of the prompts, in the clean run (60, 180): break (what it wrote in the corrupted one), zero, mean
+(of the template), unrelated (of another template with other names); to_L_H (60, senders): heads
+of layers 10 to L - 1 are restored in the queries of one; stream (60, 12, 3): the stream, before the
+layers of STREAM, at the giver, between, at the last token. induction_*: the same of 60 texts that
+repeat, the weight that on the word which followed.
 """
 
 
@@ -275,8 +277,8 @@ def of_template(lm: LanguageModel, template: int) -> dict[str, Tensor]:
 
 
 def stream_of(lm: LanguageModel, template: int) -> dict[str, Tensor]:
-    """`restored_stream` of half of the prompts of a template."""
-    return {"stream": restored_stream(lm.model, some(drinks(lm, template), 2))}
+    """`restored_stream` of a quarter of the prompts of a template."""
+    return {"stream": restored_stream(lm.model, some(drinks(lm, template), 4))}
 
 
 def ablated(lm: LanguageModel, template: int) -> dict[str, Tensor]:
