@@ -6,6 +6,7 @@ from pathlib import Path
 
 from attnlib.pretrained.checkpoints import FOLDER
 from recipes import (
+    causes,
     circuits,
     classification,
     geometry,
@@ -28,6 +29,7 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "guided": classification.train_guided,
     "recall": recall.train,
     "key-width": identifiability.train,
+    "causes": causes.measure,
     "geometry": geometry.measure,
     "geometry-5": geometry.train,
     "syntax": syntax.annotate,

@@ -74,7 +74,8 @@ def settings_of(name):
 
 
 RESULTS = {f"translator-{what}" for what in ("lengths", "heads", "gates", "pruned")}
-WITHOUT_FIT = {"reviews-bpe", "recall", "syntax", "guided", "key-width", "geometry"} | RESULTS
+WITHOUT_FIT = {"reviews-bpe", "recall", "syntax", "guided", "key-width", "geometry", "causes"}
+WITHOUT_FIT |= RESULTS
 
 
 @each("name", sorted({*RECIPES} - WITHOUT_FIT))

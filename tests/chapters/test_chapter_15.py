@@ -1,0 +1,301 @@
+"""The theses of chapter 15, with their controls.
+
+What the recipe measures is tested on small models in tests/recipes/test_causes_recipe.py; here its
+stored results are read, and measured again on a few prompts. Intervals are over prompts.
+"""
+
+import pytest
+import torch
+from chapter_code import definitions
+from road_rules import theses
+from tiny import assert_near, config_of, ids_of, model_of
+
+from attnlib import pretrained
+from attnlib.explain.patching import (
+    activation_patching,
+    direct_logit_attribution,
+    logit_difference,
+    logit_lens,
+)
+from attnlib.models import Transformer
+from recipes import causes as recipe
+
+CHAPTER = definitions(
+    "15_causes",
+    *("prompt", "found", "prompts", "interval", "streams", "difference", "patching_map"),
+    *(
+        "written",
+        "put_back",
+        "exchanged",
+        "gap",
+        "effect",
+        "late",
+        "measures",
+        "spearman",
+        "agreement",
+    ),
+    *("quarter", "ways", "harm", "texts", "moved", "copied", "followed", "lm", "layers", "ids"),
+    *("mary", "john", "corrupted", "unrelated", "model", "heads"),
+)
+LM, FOUND, EFFECT = CHAPTER.lm, CHAPTER.found, CHAPTER.effect
+ON_ANSWER, ON_OTHER, ON_GIVER = (FOUND["weight"][:, CHAPTER.late, k] for k in range(3))
+REPORTED = slice(120, 240)  # the second half of the templates and of the names
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_gradients():
+    with torch.no_grad():
+        yield
+
+
+def head(layer, number):
+    """Its place among those of layers 10 to 29."""
+    return (layer - 10) * 9 + number
+
+
+def over_prompts(values, forms=4, templates=range(12)):
+    """The interval of a mean over prompts."""
+
+    def sample(draw):
+        return CHAPTER.prompts(draw, forms, templates)
+
+    return [float(end) for end in CHAPTER.interval(lambda rows: values[rows].mean(), sample)]
+
+
+def reported(layer, number):
+    """What a head restores in the prompts on which none was chosen: an interval."""
+    return over_prompts(EFFECT[:, head(layer, number)], templates=range(6, 12))
+
+
+# --- what is stored is what the model does -----------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_stored_results_are_found_again():
+    """The first form of the first template, one head at a time and without a cache."""
+    one = recipe.Prompts(*(column[:1] for column in recipe.drinks(LM, 0)))
+    clean, other = one.clean[0], one.corrupted[0]
+    assert LM.decode(clean) == CHAPTER.prompt
+    metric = logit_difference(int(one.right), int(one.wrong))
+    assert_near(metric(LM.model(one.clean)[0, -1]), FOUND["clean"][0], atol=0.01)
+    none = metric(LM.model(one.corrupted)[0, -1])
+    given = CHAPTER.written(clean)
+    for layer, number in ((23, 3), (24, 4), (20, 0)):
+        changed = CHAPTER.exchanged(other, given, (layer, number)) - none
+        assert_near(changed, FOUND["restore"][0, head(layer, number)], atol=0.01)
+    maps = LM.model.trace(clean).attention[:, :, -1]
+    assert_near(maps.flatten(0, 1)[:, 1], FOUND["weight"][0, :, 0], atol=1e-3)
+
+
+def test_prompts_have_four_forms_and_no_name_of_one_half_is_in_the_other():
+    halves = [[recipe.drinks(LM, t) for t in range(start, start + 6)] for start in (0, 6)]
+    names = [{int(i) for asked in half for i in asked.right} for half in halves]
+    assert len(names[0]) == len(names[1]) == 10
+    assert not names[0] & names[1]
+    for asked in (asked for half in halves for asked in half):
+        assert len(asked.clean.unique(dim=0)) == 20
+        assert ((asked.clean != asked.corrupted).sum(1) == 1).all()
+        rows = torch.arange(20)
+        wrong = asked.clean[rows, asked.places[:, 2]]
+        assert torch.equal(wrong, asked.wrong)
+        assert (asked.places[:, 0] < asked.places[:, 1]).sum() == 10
+
+
+# --- the theses --------------------------------------------------------------------------------
+
+
+@pytest.mark.claim(102)
+@pytest.mark.claim(105)
+def test_the_giver_decides_and_the_difference_moves_to_the_last_token():
+    assert FOUND["right"].sum() == 226
+    assert over_prompts(FOUND["right"])[0] > 0.8
+    assert (FOUND["clean"] > 0).sum() >= 238
+    assert over_prompts(FOUND["corrupted"].abs())[1] < over_prompts(FOUND["clean"])[0]
+    for layer in (0, 6, 12, 14, 16, 18):
+        assert restored_at(layer, 0)[0] > 0.95
+    for layer in (26, 28, 30):
+        assert restored_at(layer, 2)[0] > 0.85
+        assert max(map(abs, restored_at(layer, 0))) < 0.1
+    nothing = CHAPTER.patching_map(CHAPTER.ids, CHAPTER.corrupted, CHAPTER.unrelated)
+    assert nothing.abs().max() < 0.25, "an unrelated run restores something"
+
+
+def restored_at(layer, place):
+    """Share restored by the stream before a layer, at the giver, between, or at the last token."""
+    streams = FOUND["stream"][:, recipe.STREAM.index(layer), place], FOUND["stream"][:, 0, 0]
+
+    def share(rows):
+        return streams[0][rows].mean() / streams[1][rows].mean()
+
+    return [float(end) for end in CHAPTER.interval(share, CHAPTER.quarter)]
+
+
+@pytest.mark.claim(100)
+def test_the_names_are_level_for_long_and_part_at_layer_24():
+    answer, other, absent = (FOUND["lens"][..., k].median(0).values + 1 for k in range(3))
+    assert ((answer / other)[:23].log().abs() < 0.15).all(), "the lens tells the names apart early"
+    assert (answer[24:29] < other[24:29] / 3).all()
+    assert (answer[24:29] < absent[24:29] / 3).all()  # the control: a name not in the text
+    assert answer[30] == 1
+    torch.manual_seed(0)
+    untrained = Transformer(config_of(layers=6, vocab_size=49_152, max_len=16)).eval()
+    ranks = logit_lens(untrained, CHAPTER.ids).argsort(-1, descending=True).argsort(-1)
+    assert ranks[1:, [CHAPTER.mary, CHAPTER.john]].min() > 100
+
+
+@pytest.mark.claim(101)
+def test_the_terms_sum_and_a_head_that_writes_nothing_restores_much():
+    for template in (0, 7):
+        asked = recipe.drinks(LM, template)
+        ids, right, wrong = asked.clean[1], int(asked.right[1]), int(asked.wrong[1])
+        parts = direct_logit_attribution(LM.model, ids, right, wrong)
+        assert_near(parts.total, logit_difference(right, wrong)(LM.model(ids[None])[0, -1]), 1e-3)
+    share = FOUND["direct"] / FOUND["clean"].mean()
+    low, high = over_prompts(share[:, 20 * 9])
+    assert -0.02 < low < high < 0.02
+    assert over_prompts(EFFECT[:, head(20, 0)])[0] > 0.2
+    # the control: where nothing comes later, direct is all there is
+    last = share[:, 29 * 9 :].mean(0)
+    assert CHAPTER.spearman(last, EFFECT[:, head(29, 0) :].mean(0)) > 0.6
+
+
+@pytest.mark.claim(106)
+def test_the_weight_ranks_with_the_size_and_hardly_with_the_effect():
+    (signed, _, most), (size, low, _) = (CHAPTER.agreement(ON_ANSWER, EFFECT, s) for s in (0, 1))
+    assert abs(signed) < 0.3
+    assert most < 0.4 < low < size
+    wrong_name = CHAPTER.agreement(ON_OTHER, EFFECT, True)  # the control
+    assert wrong_name[1] > 0.4
+    assert abs(wrong_name[0] - size) < 0.1
+    assert CHAPTER.agreement(CHAPTER.measures["gradient"], EFFECT, False)[1] > 0.9
+    mixed = EFFECT[:, torch.randperm(180, generator=torch.Generator().manual_seed(0))]
+    assert abs(CHAPTER.agreement(ON_ANSWER, mixed, True)[0]) < 0.2
+
+
+@pytest.mark.claim(107)
+def test_a_head_that_matters_looks_elsewhere_and_one_that_looks_works_against():
+    """Chosen on the first half of templates and names, reported on the second."""
+    first = slice(0, 120)
+    assert EFFECT[first].mean(0).argmax() == head(23, 3)
+    assert ON_ANSWER[first].mean(0).argmax() == head(24, 4)
+    assert reported(23, 3)[0] > 0.35
+    assert ON_GIVER[REPORTED, head(23, 3)].mean() > 0.4
+    assert ON_ANSWER[REPORTED, head(23, 3)].mean() < 0.15
+    assert reported(24, 4)[1] < -0.05
+    assert ON_ANSWER[REPORTED, head(24, 4)].mean() > 0.4
+    low, high = reported(22, 7)  # looks, and does nothing
+    assert -0.03 < low < high < 0.03
+    assert ON_ANSWER[REPORTED, head(22, 7)].mean() > 0.3
+    others = EFFECT[REPORTED].mean(0).view(20, 9)[13:15].flatten().abs()  # their layers
+    assert others.median() < 0.05
+
+
+@pytest.mark.claim(104)
+def test_the_head_that_lowers_the_answer_is_told_by_those_that_wrote_it():
+    """Of what heads tell others through their queries, in a quarter of the prompts."""
+    to_24_4, to_23_0, to_23_3 = (
+        FOUND[f"to_{name}"] / CHAPTER.gap for name in ("24_4", "23_0", "23_3")
+    )
+    assert over_prompts(to_24_4[:, head(23, 0)], 1)[1] < -0.02
+    assert over_prompts(to_24_4[:, head(23, 3)], 1)[1] < -0.05
+    assert over_prompts(to_23_0[:, head(20, 0)], 1)[0] > 0.05
+    # the controls: a head that looks at the giver anyway, and all other senders
+    assert to_23_3.mean(0).abs().max() < 0.03
+    others = [k for k in range(head(24, 4) // 9 * 9) if k // 9 != 13]
+    assert to_24_4[:, others].mean(0).abs().max() < 0.03
+    weights = {}
+    for name, chosen in (("none", []), ("tell", range(4)), ("look", (2, 4, 6, 7))):
+        layer = 22 if name == "look" else 23
+        weights[name] = looks_of_24_4([(layer, number) for number in chosen])
+    assert weights["none"].mean() < 0.4
+    assert (weights["tell"] - weights["none"]).mean() > 0.3
+    assert (weights["look"] - weights["none"]).mean().abs() < 0.05  # which look at it, too
+
+
+def looks_of_24_4(chosen):
+    """Its weight on the answer in corrupted runs in which some heads are put back, by prompt."""
+    found = []
+    for template in (0, 7):
+        asked = recipe.some(recipe.drinks(LM, template), 4)
+        for clean, corrupted, places in zip(
+            asked.clean, asked.corrupted, asked.places, strict=True
+        ):
+            edits = CHAPTER.put_back(CHAPTER.written(clean), chosen)
+            found.append(LM.model.trace(corrupted, edits=edits).attention[24, 4, -1, places[0]])
+    return torch.stack(found)
+
+
+@pytest.mark.claim(106)
+def test_in_repeated_words_the_head_that_looks_most_restores_most():
+    weight, restored = CHAPTER.followed.mean(0), CHAPTER.copied.mean(0)
+    assert weight.argmax() == restored.argmax() == head(18, 6)
+
+    def rank(rows):
+        return CHAPTER.spearman(CHAPTER.followed[rows].mean(0), CHAPTER.copied[rows].mean(0))
+
+    low, high = CHAPTER.interval(rank, CHAPTER.texts)
+    drinks = CHAPTER.agreement(ON_ANSWER, EFFECT, False)
+    assert drinks[2] < low < high < 0.6
+    assert restored[head(24, 4)] < -0.1 < 0.3 < weight[head(24, 4)]  # works against it here, too
+    assert FOUND["induction_right"].mean() > 0.6
+
+
+# --- other claims ------------------------------------------------------------------------------
+
+
+@pytest.mark.claim(103)
+def test_ablations_agree_on_the_loudest_heads_and_not_on_the_rest():
+    harm = {way: each.mean(0) for way, each in CHAPTER.harm.items()}
+    loudest = [set(each.abs().topk(3).indices.tolist()) for each in harm.values()]
+    assert all({head(23, 3), head(29, 1)} <= found for found in loudest)
+    rest = [k for k in range(180) if k not in set().union(*loudest)]
+    ways = (CHAPTER.harm["zero"][:, rest], CHAPTER.harm["mean"][:, rest])
+    assert CHAPTER.agreement(*ways, False, CHAPTER.quarter)[2] < 0.7
+    # the control: two halves of the prompts agree with themselves better than two ways do
+    halves = [CHAPTER.harm["mean"][rows][:, rest].mean(0) for rows in (slice(30), slice(30, 60))]
+    assert CHAPTER.spearman(*halves) > CHAPTER.agreement(*ways, False, CHAPTER.quarter)[0]
+    # replaced by a corrupted prompt's output 24.4 is seen to work against the answer, by zeros not
+    assert harm["corrupted"][head(24, 4)] < -0.1 < harm["zero"][head(24, 4)]
+
+
+@pytest.mark.claim(102)
+def test_the_map_of_the_chapter_is_activation_patching():
+    """On a small model, from the first place at which the prompts differ."""
+    model = model_of(config_of(layers=3, d_ff=10, norm_kind="rms", positions="rotary"))
+    clean = ids_of(0, 7)
+    corrupted = clean.clone()
+    corrupted[3] = (clean[3] + 4) % 13
+    names = (
+        "streams",
+        "difference",
+        "patching_map",
+        "written",
+        "put_back",
+        "exchanged",
+        "mary",
+        "john",
+    )
+    chapter = definitions("15_causes", *names, "ids", "prompt", "lm", "layers", "heads", "model")
+    space = chapter.patching_map.__globals__
+    space.update(model=model, layers=3, mary=3, john=5)
+    metric = logit_difference(3, 5)
+    expected = activation_patching(model, clean, corrupted, metric)
+    assert_near(chapter.patching_map(clean, corrupted), expected[:, 3:])
+    ends = [metric(model(ids[None])[0, -1]) for ids in (clean, corrupted)]
+    found = chapter.exchanged(corrupted, chapter.written(clean), (2, 1))
+    heads = activation_patching(model, clean, corrupted, metric, "mixed")
+    assert_near((found - ends[1]) / (ends[0] - ends[1]), heads[2, 1])  # in the last layer
+
+
+@pytest.mark.claim(108)
+def test_every_thesis_about_language_models_names_smollm2():
+    for number, listed in theses().items():
+        for thesis in listed if number >= "04" else ():
+            read = {name for name in thesis["models"] if is_language_model(name)}
+            assert not read or "smollm2" in thesis["models"], thesis["sentence"]
+    assert all("smollm2" in thesis["models"] for thesis in theses()["15"])
+
+
+def is_language_model(name):
+    """Whether a name in theses.toml is that of a language model of the course."""
+    return name in pretrained.names() and "tokenizer" in pretrained.card(name)
