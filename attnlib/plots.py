@@ -148,19 +148,16 @@ def maps(
     *,
     alt: str,
     vmax: float | None = 1.0,
-    signed: bool = False,
 ) -> Figure:
     """Maps side by side: rows are destinations (queries), columns are sources (keys).
 
     Args:
-        weights: one (T_q, T_k) for each title, at least 0 unless `signed`.
+        weights: one (T_q, T_k) for each title, at least 0.
         titles: what stands above each map.
         destinations: names of the rows.
         sources: names of the columns; the destinations if None.
         alt: what the figure shows, in words.
-        vmax: end of the colour scale, one for all; the largest entry (of either sign) if None.
-        signed: entries may be negative: colours run from −vmax to vmax, with 0 as the paper, and
-            the strongest entry of either sign of each map is added to `alt`.
+        vmax: end of the colour scale, one for all; the largest entry if None.
 
     Raises:
         ValueError: if a map does not fit the names of its rows and columns, or an entry lies
@@ -170,22 +167,17 @@ def maps(
 
     sources = destinations if sources is None else sources
     arrays = _fitting(weights, titles, (len(destinations), len(sources)))
-    top = _end_of_scale(arrays, vmax, signed)
+    top = _end_of_scale(arrays, vmax)
     rows, columns = -(-len(arrays) // 4), min(len(arrays), 4)
     size = (columns * (1.6 + 0.42 * len(sources)), rows * (1.4 + 0.38 * len(destinations)))
     fig, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for axes in grid.flat[len(arrays) :]:
         axes.axis("off")
     for axes, array, title in zip(grid.flat, arrays, titles, strict=False):
-        image = axes.imshow(array, vmin=-top if signed else 0, vmax=top, cmap=colours(signed))
+        image = axes.imshow(array, vmin=0, vmax=top, cmap=colours())
         _name_axes(axes, title, destinations, sources)
-    label = "value" if signed else "attention weight"
-    fig.colorbar(image, ax=grid.ravel().tolist(), label=label, shrink=0.8)
-    figure = show(fig, alt)
-    for array, title in zip(arrays, titles, strict=True) if signed else ():
-        told = strongest(array, destinations, sources, signed)
-        figure.alt = f"{figure.alt.removesuffix('.')}. {title}{': ' * bool(title)}{told}"
-    return figure
+    fig.colorbar(image, ax=grid.ravel().tolist(), label="attention weight", shrink=0.8)
+    return show(fig, alt)
 
 
 def _fitting(weights: Any, titles: Sequence[str], expected: tuple[int, int]) -> list[Array]:
@@ -199,14 +191,13 @@ def _fitting(weights: Any, titles: Sequence[str], expected: tuple[int, int]) -> 
     return arrays
 
 
-def _end_of_scale(arrays: Sequence[Array], vmax: float | None, signed: bool) -> float:
-    least, most = min(a.min() for a in arrays), max(a.max() for a in arrays)
-    if least < 0 and not signed:
-        raise ValueError(f"an entry is negative, {least:.3g}: ask for a signed map, signed=True")
-    largest = float(max(most, -least))
-    if vmax is not None and largest > vmax + 1e-3:
-        raise ValueError(f"an entry is {largest:.3g}, but the colours end at {vmax}: try vmax=None")
-    return (largest or 1.0) if vmax is None else vmax
+def _end_of_scale(arrays: Sequence[Array], vmax: float | None) -> float:
+    least, most = min(a.min() for a in arrays), float(max(a.max() for a in arrays))
+    if least < 0:
+        raise ValueError(f"an entry is {least:.3g}: weights are at least 0")
+    if vmax is not None and most > vmax + 1e-3:
+        raise ValueError(f"an entry is {most:.3g}, but the colours end at {vmax}: try vmax=None")
+    return (most or 1.0) if vmax is None else vmax
 
 
 def _name_axes(axes: Any, title: str, destinations: Sequence[str], sources: Sequence[str]) -> None:

@@ -211,49 +211,29 @@ def test_darker_means_more():
     assert brightness[-1] < 0.2
 
 
-VALUES = np.array([[0.5, -2.0, 0.0], [0.0, 1.5, -0.25]])
-
-
-def test_signed_maps_are_symmetric_around_zero_which_is_the_paper(monkeypatch):
-    axes = axes_of(maps, monkeypatch, weights=[VALUES, VALUES / 2], signed=True, vmax=None)
-    drawn = [one.images[0] for one in axes if one.get_title()]
-    assert [image.get_clim() for image in drawn] == [(-2, 2)] * 2
-    colours = drawn[0].to_rgba(np.array([[0.0, 0.5, -0.5, 2.0, -2.0]]))[0, :, :3]
+def test_with_a_sign_0_is_the_paper_blue_is_above_and_brown_below():
+    places = np.array([0.5, 0.625, 0.375, 1.0, 0.0])
+    colours = plots.colours(signed=True)(places)[:, :3]
     assert (colours[0] == 1).all()
-    red, blue = colours[:, 0], colours[:, 2]
-    assert (np.sign(blue - red) == [0, 1, -1, 1, -1]).all()
-    assert axes[-1].get_ylabel() == "value"  # of the colour bar
+    assert (np.sign(colours[:, 2] - colours[:, 0]) == [0, 1, -1, 1, -1]).all()
 
 
-def test_a_signed_scale_may_have_a_given_end(monkeypatch):
-    given = {"weights": VALUES, "destinations": "ab", "sources": "xyz"}
-    axes = axes_of(heatmap, monkeypatch, signed=True, vmax=5.0, **given)
-    assert axes[0].images[0].get_clim() == (-5, 5)
-    assert axes[-1].get_ylabel() == "value"
-
-
-def test_the_words_of_a_signed_map_name_the_strongest_of_either_sign():
-    two = maps(weights=[VALUES, abs(VALUES)], signed=True, vmax=None)
-    assert two.alt == (
-        ALT + " one: Strongest positive value 1.50, from “b” to “y”; strongest negative value "
-        "−2.00, from “a” to “y”. two: Strongest positive value 2.00, from “a” to “y”; "
-        "no negative value."
+def test_the_strongest_entry_of_either_sign_is_told():
+    told = plots.strongest(
+        np.array([[0.5, -2.0, 0.0], [0.0, 1.5, -0.25]]), "ab", "xyz", signed=True
     )
-    assert two._repr_mimebundle_()[1]["image/png"]["alt"] == two.alt
-    untitled = heatmap(weights=np.zeros((3, 3)), signed=True, alt="A map of nothing at all")
-    assert untitled.alt == "A map of nothing at all. No positive value; no negative value."
-    assert maps().alt == ALT
-    with pytest.raises(ValueError, match="alt must say"):
-        maps(weights=[VALUES, VALUES], signed=True, vmax=None, alt="map")
+    assert told == (
+        "Strongest positive value 1.50, from “b” to “y”; strongest negative value −2.00, from “a” "
+        "to “y”."
+    )
+    told = plots.strongest(np.zeros((2, 2)), "ab", "xy", signed=True)
+    assert told == "No positive value; no negative value."
 
 
 def test_entries_outside_the_scale_are_refused():
-    with pytest.raises(ValueError, match=r"negative, -2: .*signed=True"):
-        maps(weights=[VALUES, VALUES])
-    for values in (VALUES, -VALUES):
-        with pytest.raises(ValueError, match=r"an entry is 2, .* 1.0: try vmax=None"):
-            maps(weights=[values, values], signed=True)
-    with pytest.raises(ValueError, match="an entry is 1.5"):
+    with pytest.raises(ValueError, match=r"an entry is -2: weights are at least 0"):
+        heatmap(weights=-2 * np.eye(3))
+    with pytest.raises(ValueError, match=r"an entry is 1.5, .* 1.0: try vmax=None"):
         heatmap(weights=1.5 * np.eye(3))
     assert plt.get_fignums() == []
 

@@ -125,12 +125,7 @@ def control_labels(types: Tensor, labels: Tensor, seed: int = 0) -> Tensor:
 
 @torch.no_grad()
 def online_code(
-    states: Tensor,
-    labels: Tensor,
-    classes: int,
-    width: int = 0,
-    seed: int = 0,
-    ends: Sequence[float] = ENDS,
+    states: Tensor, labels: Tensor, classes: int, seed: int = 0, ends: Sequence[float] = ENDS
 ) -> Tensor:
     """The bits that the labels of each block cost, sent one block after the other.
 
@@ -142,7 +137,7 @@ def online_code(
         states: (N, P, d), in random order.
         labels: (N, P) or (N,), from 0 to K − 1.
         classes: K.
-        width, seed: of the probes.
+        seed: of the probes, which are linear.
         ends: shares of N at which a block ends, rising to 1.
 
     Returns:
@@ -157,7 +152,7 @@ def online_code(
         raise ValueError(f"ends must rise to 1, with a label in every block: {ends}, {places}")
     bits = [torch.full((labels.shape[1],), places[0] * math.log2(classes))]
     for begin, end in pairwise(places):
-        probe = train_probe(states[:begin], labels[:begin], classes, width, seed)
+        probe = train_probe(states[:begin], labels[:begin], classes, seed=seed)
         logits = probe(states[begin:end]).mT
         nats = cross_entropy(logits, labels[begin:end], reduction="none")
         bits.append(nats.sum(0) / math.log(2))

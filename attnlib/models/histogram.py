@@ -200,18 +200,16 @@ def symbol_ids(text: str, vocab_size: int = 15) -> Tensor:
     return torch.tensor([order[symbol] for symbol in text])
 
 
-def fresh(
-    batch_size: int, length: int = 10, symbols: int = 15, seed: int = 0
-) -> Callable[[int], tuple[Tensor, Tensor]]:
-    """New uniform rows with their counts at every step, for `attnlib.training.fit`.
+def fresh(batch_size: int, seed: int = 0) -> Callable[[int], tuple[Tensor, Tensor]]:
+    """New uniform rows of 10 of 15 symbols with their counts at every step, for `fit`.
 
     Returns:
-        a function of the step that gives ids and labels, each (batch_size, length).
+        a function of the step that gives ids and labels, each (batch_size, 10).
     """
 
     def batch(step: int) -> tuple[Tensor, Tensor]:
         generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-        ids = torch.randint(symbols, (batch_size, length), generator=generator)
+        ids = torch.randint(15, (batch_size, 10), generator=generator)
         return ids, histogram_labels(ids)
 
     return batch

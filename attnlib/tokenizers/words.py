@@ -49,16 +49,14 @@ class Vocabulary:
     words: tuple[str, ...]
 
     @classmethod
-    def most_frequent(
-        cls, texts: Iterable[str], min_count: int = 2, max_size: int | None = None
-    ) -> "Vocabulary":
+    def most_frequent(cls, texts: Iterable[str], min_count: int = 2) -> "Vocabulary":
         """For classifiers: the words that occur `min_count` times, the most frequent first.
 
-        At most `max_size` ids; ties by alphabet.
+        Ties by alphabet.
         """
         counts = Counter(word for text in texts for word in split_words(text))
         kept = sorted((-n, word) for word, n in counts.items() if n >= min_count)
-        return cls((CLASSIFIER_TOKENS + tuple(word for _, word in kept))[:max_size])
+        return cls(CLASSIFIER_TOKENS + tuple(word for _, word in kept))
 
     @classmethod
     def alphabetical(cls, sequences: Iterable[Sequence[str]]) -> "Vocabulary":

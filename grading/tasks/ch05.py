@@ -1,4 +1,4 @@
-"""Tasks of chapter 05: a norm, the loss, a cut of the tail, rotary scores, a trap for beams."""
+"""Tasks of chapter 05: a block, the loss, a training step, a text drawn, a trap for beams."""
 
 import math
 import random
@@ -11,6 +11,14 @@ from torch.nn import functional as F
 
 from grading.task import Task
 
+CROSS_ENTROPIES = (
+    "cross_entropy",
+    "nll_loss",
+    "CrossEntropyLoss",
+    "NLLLoss",
+    "linear_cross_entropy",
+)
+
 
 def _seeded(seed: int, *shape: int) -> Tensor:
     """Normal numbers with one decimal, so that a visible case can be read."""
@@ -18,108 +26,115 @@ def _seeded(seed: int, *shape: int) -> Tensor:
     return (drawn * 10).round() / 10
 
 
-def _distributions(generator: Generator, *shape: int, sharpness: float = 2.0) -> Tensor:
-    return (sharpness * torch.randn(*shape, generator=generator)).softmax(-1)
+# --- block ----------------------------------------------------------------------------------------
 
 
-# --- root_mean_square_norm ------------------------------------------------------------------------
+def _block_by(
+    mask: bool = True,
+    scale: bool = True,
+    first: bool = True,
+    second: bool = True,
+    act: Callable[[Tensor], Tensor] = F.relu,
+    reads: str = "norm",
+    correction: int = 0,
+) -> Callable[..., Tensor]:
+    """A block with one head, right as it stands, and wrong with another setting."""
+
+    def norm(x: Tensor) -> Tensor:
+        return (x - x.mean(-1, keepdim=True)) / (
+            x.var(-1, correction=correction, keepdim=True) + 1e-5
+        ).sqrt()
+
+    def block(
+        x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor, W_1: Tensor, W_2: Tensor
+    ) -> Tensor:
+        seen = x if reads == "nothing" else norm(x)
+        scores = torch.einsum("...ik,...jk->...ij", seen @ W_Q, seen @ W_K)
+        scores = scores / W_Q.shape[1] ** 0.5 if scale else scores
+        future = torch.arange(x.shape[-2]) > torch.arange(x.shape[-2])[:, None]
+        A = (scores.masked_fill(future, -torch.inf) if mask else scores).softmax(-1)
+        after = (x if first else 0) + A @ (seen @ W_V) @ W_O
+        if reads == "stream":
+            after = norm(after)
+        seen = {"nothing": after, "stream": after, "before": norm(x), "late": after}.get(
+            reads, norm(after)
+        )
+        return (after if second else 0) + act(seen @ W_1) @ W_2
+
+    return block
 
 
-def _rms(x: Tensor, gamma: Tensor, eps: float = 1e-5) -> Tensor:
-    return F.rms_norm(x.double(), (x.shape[-1],), gamma.double(), eps).to(x)
+def _block(
+    x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor, W_1: Tensor, W_2: Tensor
+) -> Tensor:
+    return _block_by()(x, W_Q, W_K, W_V, W_O, W_1, W_2)
 
 
-def _rms_by(size: Callable[[Tensor, float], Tensor]) -> Callable[..., Tensor]:
-    """A wrong norm: x over some other size."""
-    return lambda x, gamma, eps=1e-5: (gamma * x.double() / size(x.double(), eps)).to(x)
+def _block_args(draw: Callable[..., Tensor], lead: tuple[int, ...], *sizes: int) -> Any:
+    """Inputs for T, d, d_k, d_v, d_ff."""
+    T, d, d_k, d_v, d_ff = sizes
+    shapes = ((d, d_k), (d, d_k), (d, d_v), (d_v, d), (d, d_ff), (d_ff, d))
+    return (draw(*lead, T, d), *(draw(*shape) for shape in shapes))
 
 
-def _layer_norm(x: Tensor, gamma: Tensor, eps: float) -> Tensor:
-    return F.layer_norm(x.double(), (x.shape[-1],), gamma.double(), None, eps).to(x)
+def _block_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Any, ...]]:
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
 
-
-def _mean_square(x: Tensor) -> Tensor:
-    return x.square().mean(-1, keepdim=True)
-
-
-def _rms_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Any, ...]]:
-    cases: list[tuple[Any, ...]] = []
-    for lead in ((), (rng.randint(4, 9),), (2, rng.randint(3, 5)), (1, 3), (3, 1, 2)):
-        d = rng.randint(5, 12)
-        x = rng.choice((0.2, 1.0, 30.0)) * torch.randn(*lead, d, generator=generator)
-        gamma = torch.randn(d, generator=generator)
-        cases.append((x + rng.uniform(0.5, 2), gamma, rng.choice((1e-5, 0.01, 0.5))))
-    x, gamma, eps = cases[-1]
-    cases[-1] = (x.double(), gamma.double(), eps)
-    small = torch.cat([torch.zeros(1, 3), 0.2 * torch.randn(3, 3, generator=generator)])
-    cases.append((small, torch.ones(3), 0.25))  # ε decides here
-    d = rng.randint(4, 6)  # all axes alike, twice
-    gamma = torch.randn(d, generator=generator)
-    cases += [(torch.randn(d, d, d, generator=generator), gamma, 0.1) for _ in range(2)]
-    cases.append((0.003 * torch.randn(2, d, generator=generator), gamma))  # ε as it stands
-    signs = torch.tensor(rng.sample([4.0, 4.0, -4.0, 4.0, -4.0], 5))
-    cases.append((signs.half(), torch.tensor([1.0, 2.0, -0.5, 4.0, 1.0]).half(), 0.0))
+    cases = []
+    for lead in ((), (rng.randint(2, 4),), (2, 3), (1,), ()):
+        sizes = rng.sample(range(3, 10), 5)
+        cases.append(_block_args(draw, lead, *sizes))
+    cases[2] = tuple(each.double() for each in cases[2])
+    n = rng.randint(4, 6)
+    cases += [_block_args(draw, (n,), n, n, n, n, n) for _ in range(2)]  # all axes alike, twice
+    cases.append(_block_args(draw, (), 1, 4, 3, 2, 5))  # a single token
+    small = _block_args(draw, (2,), 5, 4, 3, 6, 7)
+    cases.append((0.003 * small[0], *small[1:]))  # ε decides here
     return cases
 
 
-RMS_NORM = Task(
-    name="root_mean_square_norm",
-    reference=_rms,
+def _drawn(seed: int) -> Callable[..., Tensor]:
+    seeds = iter(range(seed, seed + 99))
+    return lambda *shape: _seeded(next(seeds), *shape)
+
+
+BLOCK = Task(
+    name="block",
+    reference=_block,
     visible=(
-        (torch.tensor([3.0, 4.0]), torch.ones(2), 0.0),
-        (_seeded(1, 2, 4, 3), torch.tensor([1.0, 2.0, -0.5]), 0.1),
-        (_seeded(2, 5, 2).double() + 1, torch.tensor([0.5, 3.0]).double(), 0.5),
-        (torch.tensor([[0.0, 0.0], [0.003, -0.004]]), torch.tensor([1.0, 2.0])),  # ε as it stands
-        (torch.tensor([4.0, -4.0, 4.0]).half(), torch.tensor([1.0, 2.0, -0.5]).half(), 0.0),
+        (torch.tensor([[1.0, 3.0]]), *(torch.eye(2) for _ in range(6))),
+        _block_args(_drawn(1), (), 3, 4, 2, 3, 6),
+        _block_args(_drawn(20), (2,), 4, 3, 5, 2, 4),
     ),
-    hidden=_rms_hidden,
+    hidden=_block_hidden,
     mistakes={
-        "you subtract the mean, as LayerNorm does: this norm divides and subtracts nothing.": (
-            lambda x, gamma, eps=1e-5: _layer_norm(x, gamma, eps)
+        "a token sees those after it: set the scores of later sources to −∞ before the softmax.": (
+            _block_by(mask=False)
         ),
-        "you subtract the mean before you square: that is the standard deviation, as in LayerNorm; "
-        "here the features are squared as they are.": _rms_by(
-            lambda x, eps: (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+        "the second norm stands on the stream: the feed-forward part reads norm(x), and what it "
+        "writes is added to x itself.": _block_by(reads="stream"),
+        "the feed-forward part reads the stream without a norm: both parts read it through one.": (
+            _block_by(reads="late")
         ),
-        "your mean runs over the tokens (axis −2): a norm looks at each token alone, so the mean "
-        "runs over its features, axis −1, with keepdim=True.": _rms_by(
-            lambda x, eps: (x.square().mean(-2, keepdim=True) + eps).sqrt()
+        "there is no norm: both parts read the stream through one.": _block_by(reads="nothing"),
+        "both parts read the same stream: feed-forward reads what attention has already added.": (
+            _block_by(reads="before")
         ),
-        "your mean runs over the whole tensor, so one token changes another: take it over the last "
-        "axis only, with keepdim=True.": _rms_by(lambda x, eps: (x.square().mean() + eps).sqrt()),
-        "you divide by the root of the sum of squares, so the vector gets length 1: it is the root "
-        "of the mean square, and the length becomes √d.": _rms_by(
-            lambda x, eps: (x.square().sum(-1, keepdim=True) + eps).sqrt()
+        "what attention writes takes the place of the stream: it is added to it.": (
+            _block_by(first=False)
         ),
-        "you divide by d − 1 in the mean: the mean square of d features divides by d.": _rms_by(
-            lambda x, eps: (x.square().sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps).sqrt()
+        "what feed-forward writes takes the place of the stream: it is added to it.": (
+            _block_by(second=False)
         ),
-        "your ε stands outside the root: it is added to the mean square, and then the root is "
-        "taken.": _rms_by(lambda x, eps: _mean_square(x).sqrt() + eps),
-        "your ε is always 10⁻⁵: use the argument eps.": lambda x, gamma, eps=1e-5: _rms(x, gamma),
-        "you square the mean: it is the mean of the squares.": _rms_by(
-            lambda x, eps: (x.mean(-1, keepdim=True).square() + eps).sqrt()
+        "the scores are not divided by √d_k.": _block_by(scale=False),
+        "the activation is missing between W_1 and W_2: without it they are one matrix.": (
+            _block_by(act=lambda z: z)
         ),
-        "you divide by the standard deviation (x.std), which subtracts the mean and has d − 1 "
-        "below: take the mean of the squares, add ε, and take the root.": _rms_by(
-            lambda x, eps: x.std(-1, keepdim=True) + eps
-        ),
-        "ε is missing under the root: without it a vector of zeros becomes NaN.": _rms_by(
-            lambda x, eps: _mean_square(x).sqrt()
-        ),
-        "the root is missing: you divide by the mean square itself.": _rms_by(
-            lambda x, eps: _mean_square(x) + eps
-        ),
-        "γ is missing: the result is stretched by gamma, feature by feature.": (
-            lambda x, gamma, eps=1e-5: _rms(x, torch.ones_like(gamma), eps)
-        ),
-        "you add γ: it multiplies, feature by feature.": (
-            lambda x, gamma, eps=1e-5: _rms(x, torch.ones_like(gamma), eps) + gamma
-        ),
+        "the activation is a GELU: here it is max(0, ·).": _block_by(act=F.gelu),
+        "your variance divides by d − 1: LayerNorm divides by d.": _block_by(correction=1),
     },
-    forbidden=("rms_norm", "RMSNorm", "layer_norm", "LayerNorm"),
-    tolerance=2e-3,  # half precision holds three digits
-    fresh=True,
+    tolerance=1e-3,
 )
 
 
@@ -242,265 +257,175 @@ LOSS = Task(
         "this is only the last position: the loss is the mean over all positions that have a next "
         "token.": lambda logits, ids: F.cross_entropy(logits[:, -2], ids[:, -1]),
     },
-    forbidden=("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss", "linear_cross_entropy"),
+    forbidden=CROSS_ENTROPIES,
 )
 
 
-# --- min_p ----------------------------------------------------------------------------------------
+# --- training_step --------------------------------------------------------------------------------
 
 
-def _min_p(p: Tensor, share: float) -> Tensor:
-    """Row by row, number by number."""
-    p, out = p.contiguous(), torch.zeros(p.shape, dtype=p.dtype)
-    for row, new in zip(p.reshape(-1, p.shape[-1]), out.view(-1, p.shape[-1]), strict=True):
-        bar = share * row.max()
-        kept = [i for i, value in enumerate(row) if value >= bar]
-        new[kept] = row[kept] / row[kept].sum()
-    return out
+def _step_by(
+    sign: int = -1, size: Callable[[Tensor], int] = lambda ids: ids[:, 1:].numel()
+) -> Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]:
+    """A step along the gradient, which is p − 1 at the next token, added up at the row read."""
+
+    def step(W: Tensor, ids: Tensor, lr: float) -> tuple[Tensor, Tensor]:
+        read, following = ids[:, :-1].flatten(), ids[:, 1:].flatten()
+        log_p = W[read].log_softmax(-1)
+        wrong = log_p.exp() - F.one_hot(following, W.shape[1])
+        gradient = torch.zeros_like(W).index_add(0, read, wrong.to(W)) / size(ids)
+        return W + sign * lr * gradient, -log_p.gather(-1, following[:, None]).mean()
+
+    return step
 
 
-def _cut_at(bar: Callable[[Tensor, float], Tensor]) -> Callable[[Tensor, float], Tensor]:
-    def wrong(p: Tensor, share: float) -> Tensor:
-        kept = torch.where(p >= bar(p, share), p, 0)
-        return kept / kept.sum(-1, keepdim=True)
-
-    return wrong
+def _step(W: Tensor, ids: Tensor, lr: float) -> tuple[Tensor, Tensor]:
+    return _step_by()(W, ids, lr)
 
 
-def _best(p: Tensor) -> Tensor:
-    return p.amax(-1, keepdim=True)
-
-
-def _not_at_bar(p: Tensor, share: float) -> Tensor:
-    kept = torch.where(p > share * _best(p), p, 0)
-    return kept / kept.sum(-1, keepdim=True)
-
-
-def _not_renormalised(p: Tensor, share: float) -> Tensor:
-    return torch.where(p >= share * _best(p), p, 0)
-
-
-def _softmax_again(p: Tensor, share: float) -> Tensor:
-    return p.masked_fill(p < share * _best(p), -torch.inf).softmax(-1)
-
-
-def _one_sum(p: Tensor, share: float) -> Tensor:
-    kept = _not_renormalised(p, share)
-    return kept / kept.sum()
-
-
-def _nucleus(p: Tensor, share: float) -> Tensor:
-    ordered, order = p.sort(-1, descending=True)
-    before = ordered.cumsum(-1) - ordered
-    kept = torch.where(before < share, ordered, 0)
-    out = torch.zeros_like(p).scatter(-1, order, kept)
-    return out / out.sum(-1, keepdim=True)
-
-
-def _min_p_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, float]]:
-    cases = []
-    for lead in ((), (rng.randint(2, 4),), (2, rng.randint(3, 5)), (1,), (3,)):
-        p = _distributions(generator, *lead, rng.randint(6, 20))
-        cases.append((p, rng.choice((0.02, 0.1, 0.3, 0.6))))
-    cases[-1] = (cases[-1][0].double(), cases[-1][1])
-    eighths = torch.tensor([[0.125, 0.5, 0.25, 0.125], [0.25, 0.25, 0.25, 0.25]])
+def _step_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Any, ...]]:
+    cases: list[tuple[Any, ...]] = []
+    for B in (1, 2, 3, rng.randint(4, 6), 2):
+        T, D = rng.sample(range(3, 9), 2)
+        W = torch.randn(D, D, generator=generator)
+        cases.append(
+            (W, torch.randint(D, (B, T), generator=generator), rng.choice((0.1, 1.0, 5.0)))
+        )
+    cases[-1] = (cases[-1][0].double(), *cases[-1][1:])
     n = rng.randint(4, 6)
-    alike = [(_distributions(generator, n, n, n), rng.choice((0.1, 0.3))) for _ in range(2)]
-    rare = torch.tensor([[0.0, 0.001, 0.999], [0.5, 0.5, 0.0]])  # share 0 drops nothing
-    return [
-        *cases,
-        *alike,
-        (eighths, rng.choice((0.25, 0.5))),
-        (eighths.half(), 1.0),
-        (rare, 0.0),
-        (rare, rng.choice((0.002, 1))),
-    ]
+    for _ in range(2):  # all axes alike, twice
+        W = torch.randn(n, n, generator=generator)
+        cases.append((W, torch.randint(n, (n, n), generator=generator), 2.0))
+    cases.append((200 * cases[0][0], cases[0][1], 1.0))  # exp of these is too large for a float
+    return cases
 
 
-MIN_P = Task(
-    name="min_p",
-    reference=_min_p,
+STEP = Task(
+    name="training_step",
+    reference=_step,
     visible=(
-        (torch.tensor([0.5, 0.25, 0.125, 0.125]), 0.5),
-        (torch.tensor([[0.8, 0.1, 0.06, 0.03, 0.01], [0.3, 0.25, 0.17, 0.15, 0.13]]), 0.2),
-        (torch.tensor([[[0.1, 0.2, 0.7]], [[0.4, 0.35, 0.25]]]).double(), 0.3),
-        (torch.tensor([[0.1, 0.2, 0.7], [0.4, 0.35, 0.25]]), 0.5),
-        (torch.tensor([[0.0, 0.001, 0.999], [0.5, 0.5, 0.0]]), 0.002),
+        (torch.zeros(2, 2), torch.tensor([[0, 1]]), 1.0),
+        (_seeded(1, 4, 4), torch.tensor([[0, 3, 1, 0], [2, 2, 0, 3]]), 0.5),
+        (_seeded(2, 3, 3).double(), torch.tensor([[1, 0, 2, 2, 1]]), 2.0),
+        (100 * _seeded(3, 3, 3), torch.tensor([[1, 0, 1]]), 1.0),
     ),
-    hidden=_min_p_hidden,
+    hidden=_step_hidden,
     mistakes={
-        "you keep what is more than the bar, and drop what is equal to it: at least means >=.": (
-            _not_at_bar
+        "your step goes up the gradient: the loss falls against it, W − lr · gradient.": (
+            _step_by(sign=1)
         ),
-        "your bar is `share` itself: it is `share` times the largest probability of the row, so it "
-        "falls where the model is in doubt.": _cut_at(
-            lambda p, share: torch.full_like(_best(p), share)
+        "the gradient is that of the sum: the loss is a mean over all predictions.": (
+            _step_by(size=lambda ids: 1)
         ),
-        "only the best token of a row is left: your bar is its probability itself. `share` is "
-        "missing: the bar is `share` times that.": _cut_at(lambda p, share: _best(p)),
-        "your bar is `share` times the largest probability of the whole tensor: each row has its "
-        "own best, p.amax(-1, keepdim=True).": _cut_at(lambda p, share: share * p.max()),
-        "your bar comes from the largest of each column (axis −2): the tokens lie on the last "
-        "axis.": _cut_at(lambda p, share: share * p.amax(-2, keepdim=True)),
-        "the rows no longer sum to 1: divide what is left by its sum.": _not_renormalised,
-        "you divide by the sum of the whole tensor: each row is divided by its own sum, with "
-        "keepdim=True.": _one_sum,
-        "you renormalise with a softmax, which changes the odds between the tokens that stay: "
-        "divide by the sum.": _softmax_again,
-        "this is the nucleus, the fewest tokens whose sum reaches `share`: min-p compares each "
-        "token with the best one.": _nucleus,
-        "you keep what lies below the bar: it is the tail that goes.": (
-            lambda p, share: (
-                torch.where(p < share * _best(p), p, 0)
-                / torch.where(p < share * _best(p), p, 0).sum(-1, keepdim=True)
-            )
+        "the gradient is divided by the number of texts: the loss is a mean over all predictions, "
+        "B · (T − 1) of them.": _step_by(size=len),
+        "this is the loss after the step: return that of W as it was given.": (
+            lambda W, ids, lr: (_step(W, ids, lr)[0], _step(_step(W, ids, lr)[0], ids, lr)[1])
         ),
-        "you return 0 and 1, or which tokens stay: return the probabilities.": (
-            lambda p, share: (p >= share * _best(p)).to(p)
+        "you read backwards: the row of a token speaks about the one after it.": (
+            lambda W, ids, lr: _step(W, ids.flip(1), lr)
+        ),
+        "W comes back as it was: one step against the gradient must be taken.": (
+            lambda W, ids, lr: (W, _step(W, ids, lr)[1])
+        ),
+        "your step has always the length of the gradient: multiply it by lr.": (
+            lambda W, ids, lr: _step(W, ids, 1.0)
         ),
     },
+    forbidden=CROSS_ENTROPIES,
+    tolerance=1e-3,
     fresh=True,
 )
 
 
-# --- rotary_scores --------------------------------------------------------------------------------
+# --- generate -------------------------------------------------------------------------------------
 
 
-def _turned(z: Tensor, base: float, pairs: Tensor | None = None, sign: int = 1) -> Tensor:
-    """Each pair of neighbours as a complex number, turned."""
-    n, d = z.shape
-    i = torch.arange(d // 2, dtype=torch.float64) if pairs is None else pairs
-    angle = sign * torch.arange(n, dtype=torch.float64)[:, None] * base ** (-2 * i / d)
-    numbers = torch.view_as_complex(z.double().reshape(n, d // 2, 2).contiguous())
-    turned = numbers * torch.polar(torch.ones_like(angle), angle)
-    return torch.view_as_real(turned).flatten(1).to(z)
+def _generate_by(
+    sharpen: Callable[[Tensor, float], Tensor] = lambda row, tau: (row / tau).softmax(-1),
+    choose: Callable[[Tensor, float], int] = lambda p, r: int((p.cumsum(-1) <= r).sum()),
+    asks: int = -1,
+) -> Callable[..., Tensor]:
+    def generate(table: Tensor, ids: Tensor, u: Tensor, temperature: float = 1.0) -> Tensor:
+        text = ids.tolist()
+        last = text[-1]
+        for r in u.tolist():
+            row = table[last if asks == 1 else text[asks]].double()
+            text.append(choose(sharpen(row, temperature), r))
+        return torch.tensor(text)
+
+    return generate
 
 
-def _rotary(x: Tensor, y: Tensor, W_Q: Tensor, W_K: Tensor, base: float = 10_000.0) -> Tensor:
-    return _turned(x @ W_Q, base) @ _turned(y @ W_K, base).T
+def _generate(table: Tensor, ids: Tensor, u: Tensor, temperature: float = 1.0) -> Tensor:
+    return _generate_by()(table, ids, u, temperature)
 
 
-def _rotary_printed(
-    x: Tensor, y: Tensor, W_Q: Tensor, W_K: Tensor, base: float = 10_000.0
-) -> Tensor:
-    return (_turned(x, base) @ W_Q) @ (_turned(y, base) @ W_K).T
+def _sorted_choice(p: Tensor, r: float) -> int:
+    ordered, order = p.sort(descending=True)
+    return int(order[int((ordered.cumsum(-1) <= r).sum())])
 
 
-def _rotary_by(turn: Callable[[Tensor, float], Tensor]) -> Callable[..., Tensor]:
-    return lambda x, y, W_Q, W_K, base=10_000.0: turn(x @ W_Q, base) @ turn(y @ W_K, base).T
+def _inside(table: Tensor, ids: Tensor, n: int, temperature: float, rng: random.Random) -> Tensor:
+    """Random numbers that lie well inside the share of some token, at every step of the text."""
+    text, u = ids.tolist(), []
+    for _ in range(n):
+        p = (table[text[-1]].double() / temperature).softmax(-1)
+        token = rng.choice([s for s, share in enumerate(p.tolist()) if share > 0.02])
+        u.append(float(p[:token].sum() + p[token] * rng.uniform(0.1, 0.9)))
+        text.append(token)
+    return torch.tensor(u, dtype=torch.float64)
 
 
-def _halves(z: Tensor, base: float) -> Tensor:
-    """Feature i makes a pair with feature i + d/2."""
-    in_turns = torch.stack(z.chunk(2, -1), -1).flatten(1)
-    return torch.cat([_turned(in_turns, base)[:, 0::2], _turned(in_turns, base)[:, 1::2]], -1)
-
-
-def _overwritten(z: Tensor, base: float) -> Tensor:
-    """The second of a pair is made of a first one that is turned already."""
-    angle = torch.arange(len(z)).double()[:, None] * base ** (-2 * _half(z) / z.shape[1])
-    a, b = z[:, 0::2].double(), z[:, 1::2].double()
-    a = a * angle.cos() - b * angle.sin()
-    return torch.stack([a, a * angle.sin() + b * angle.cos()], -1).flatten(1).to(z)
-
-
-def _blocks(z: Tensor, base: float) -> Tensor:
-    """Neighbours are pairs, but the table of angles stands side by side twice."""
-    angle = torch.arange(len(z)).double()[:, None] * base ** (-2 * _half(z) / z.shape[1])
-    angle, other = angle.repeat(1, 2), torch.stack([-z[:, 1::2], z[:, 0::2]], -1).flatten(1)
-    return (z * angle.cos() + other * angle.sin()).to(z)
-
-
-def _half(z: Tensor) -> Tensor:
-    return torch.arange(z.shape[1] // 2, dtype=torch.float64)
-
-
-def _rotary_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Any, ...]]:
+def _generate_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Any, ...]]:
     cases: list[tuple[Any, ...]] = []
-    n, d = rng.randint(4, 8), 2 * rng.randint(2, 4)
-    sizes = [(*rng.sample(range(4, 12), 2), *rng.sample(range(4, 14, 2), 2)) for _ in range(5)]
-    # all axes alike, twice; one pair; a single position; more positions
-    sizes += [(d, d, d, d), (d, d, d, d), (n, 3, 5, 2), (1, n, 3, 4), (40, 30, 3, 6)]
-    bases = [10_000.0, 100.0, rng.uniform(5, 50), 2.0, 1000.0, 50.0, 50.0, 3.0, 10, None]
-    for (n, m, d, d_k), base in zip(sizes, bases, strict=True):
-        shapes = ((n, d), (m, d), (d, d_k), (d, d_k))
-        x, y, W_Q, W_K = (
-            torch.randn(*shape, generator=generator) / shape[-1] ** 0.5 for shape in shapes
-        )
-        cases.append((x, y, W_Q, W_K) if base is None else (x, y, W_Q, W_K, base))
-    cases[4] = (*(each.double() for each in cases[4][:-1]), cases[4][-1])
+    for tau in (1.0, 0.5, 2.0, 0.3, None, 1.5, 0.7):
+        D, T, n = rng.sample(range(3, 12), 3)
+        table = 1.5 * torch.randn(D, D, generator=generator)
+        ids = torch.randint(D, (T,), generator=generator)
+        u = _inside(table, ids, n, 1.0 if tau is None else tau, rng)
+        cases.append((table, ids, u) if tau is None else (table, ids, u, tau))
+    cases[1] = (cases[1][0].double(), *cases[1][1:])
+    even = torch.tensor(rng.sample([0.0, 0.25, 0.5, 0.75, 0.25, 0.5], 6), dtype=torch.float64)
+    cases.append((torch.zeros(4, 4), torch.tensor([rng.randrange(4)]), even, 2.0))  # at the edges
+    cases.append((cases[0][0], cases[0][1], torch.zeros(0, dtype=torch.float64), 1.0))
     return cases
 
 
-ROTARY = Task(
-    name="rotary_scores",
-    reference=_rotary,
+_BIGRAM = torch.tensor([[0.0, 1.1, -0.7], [2.0, 0.1, 0.3], [-1.0, 0.4, 0.9]])
+
+
+GENERATE = Task(
+    name="generate",
+    reference=_generate,
     visible=(
-        (torch.ones(3, 2), torch.ones(2, 2), torch.eye(2), torch.eye(2), 10_000.0),
-        (*(_seeded(s, *shape) for s, shape in enumerate(((5, 6), (4, 6), (6, 4), (6, 4)))), 100.0),
-        (*(_seeded(s, *shape) for s, shape in enumerate(((4, 3), (5, 3), (3, 4), (3, 4)), 9)),),
-        (
-            *(
-                _seeded(s, *shape).double()
-                for s, shape in enumerate(((4, 2), (6, 2), (2, 6), (2, 6)), 5)
-            ),
-            7.0,
-        ),
+        (torch.zeros(4, 4), torch.tensor([2]), torch.tensor([0.1, 0.6, 0.25, 0.9]).double(), 1.0),
+        (_BIGRAM, torch.tensor([1, 0]), torch.tensor([0.5, 0.2, 0.83, 0.95, 0.4]).double(), 0.5),
+        (_BIGRAM, torch.tensor([0, 2]), torch.tensor([0.5, 0.2, 0.83, 0.95, 0.4]).double(), 2.0),
+        (_BIGRAM, torch.tensor([2, 1, 1]), torch.tensor([0.3, 0.97, 0.97, 0.6]).double()),
     ),
-    hidden=_rotary_hidden,
+    hidden=_generate_hidden,
     mistakes={
-        "you turn the embeddings, as printed in the slides: W_Q and W_K then come in between, and "
-        "the score depends on more than t − s; make queries and keys first, then turn these.": (
-            _rotary_printed
+        "this is greedy, the best token at every step: the number in u chooses.": (
+            _generate_by(choose=lambda p, r: int(p.argmax()))
         ),
-        "you turn only the queries: the keys are turned too, each by its own position.": (
-            lambda x, y, W_Q, W_K, base=10_000.0: _turned(x @ W_Q, base) @ (y @ W_K).T
+        "the temperature is not used, or it divides probabilities, whose sum undoes it: divide "
+        "the logits, before the softmax.": (_generate_by(lambda row, tau: row.softmax(-1))),
+        "you multiply the logits by the temperature: divide them.": (
+            _generate_by(lambda row, tau: (row * tau).softmax(-1))
         ),
-        "you turn only the keys: the queries are turned too, each by its own position.": (
-            lambda x, y, W_Q, W_K, base=10_000.0: (x @ W_Q) @ _turned(y @ W_K, base).T
+        "every token is drawn after the same one: after each draw ask again, with the new last "
+        "token.": _generate_by(asks=1),
+        "you ask after the first token of the text: the model looks at the last.": (
+            _generate_by(asks=0)
         ),
-        "queries and keys are turned in opposite directions, so the score depends on t + s: turn "
-        "both the same way.": lambda x, y, W_Q, W_K, base=10_000.0: (
-            _turned(x @ W_Q, base) @ _turned(y @ W_K, base, sign=-1).T
+        "you lay the tokens out by their probability: they lie in the order of their numbers.": (
+            _generate_by(choose=_sorted_choice)
         ),
-        "you turn the other way, by −tω (or the chapter's R stands on the other side). The scores "
-        "depend on t − s as well, but they are other scores. Turn as printed: a cos tω − b sin tω, "
-        "a sin tω + b cos tω.": _rotary_by(lambda z, base: _turned(z, base, sign=-1)),
-        "you overwrite the first of each pair and then use it for the second: z[:, 0::2] is a view "
-        "of z. Compute both halves from the old values, then lay them together.": _rotary_by(
-            _overwritten
-        ),
-        "your angles stand in blocks, ω_0, ω_1, … and again ω_0, ω_1, …, while neighbours make a "
-        "pair: each angle is needed twice in a row, repeat_interleave(2, -1).": _rotary_by(_blocks),
-        "nothing is turned: these are the scores without any positions.": (
-            lambda x, y, W_Q, W_K, base=10_000.0: (x @ W_Q) @ (y @ W_K).T
-        ),
-        "your base is always 10,000: use the argument.": _rotary_by(
-            lambda z, base: _turned(z, 10_000.0)
-        ),
-        "your exponent is −i/d_k: pair i turns with base^(−2i/d_k), where i counts pairs.": (
-            _rotary_by(lambda z, base: _turned(z, base, _half(z) / 2))
-        ),
-        "your pairs are counted from 1: i runs over 0 … d_k/2 − 1, and the first pair turns by one "
-        "radian a step.": _rotary_by(lambda z, base: _turned(z, base, _half(z) + 1)),
-        "you pair feature i with feature i + d_k/2: neighbours make a pair here, (0, 1), (2, 3).": (
-            _rotary_by(_halves)
-        ),
-        "you divide by √d_k: these scores are asked for as they are.": (
-            lambda x, y, W_Q, W_K, base=10_000.0: (
-                _rotary(x, y, W_Q, W_K, base) / W_Q.shape[1] ** 0.5
-            )
-        ),
-        "you use the angles of the model's width d: queries and keys have the width d_k.": (
-            lambda x, y, W_Q, W_K, base=10_000.0: _rotary(
-                x, y, W_Q, W_K, base ** (W_Q.shape[1] / W_Q.shape[0])
-            )
-        ),
-        "rows and columns are exchanged: a row is a destination, so the shape is (n, m).": (
-            lambda x, y, W_Q, W_K, base=10_000.0: _rotary(x, y, W_Q, W_K, base).T
+        "the prompt is missing: return it with what you have added.": (
+            lambda table, ids, u, temperature=1.0: _generate(table, ids, u, temperature)[len(ids) :]
         ),
     },
-    tolerance=1e-3,
 )
 
 
@@ -585,4 +510,4 @@ TRAP = Task(
 )
 
 
-TASKS = (RMS_NORM, LOSS, MIN_P, ROTARY, TRAP)
+TASKS = (BLOCK, LOSS, STEP, GENERATE, TRAP)

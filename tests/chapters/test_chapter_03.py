@@ -1,4 +1,4 @@
-"""The conclusions of chapter 03, each with its control."""
+"""The theses of chapter 03, each with its control, on starts and numbers beside the chapter's."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -7,32 +7,35 @@ from typing import Any
 import pytest
 import torch
 from chapter_code import definitions
+from torch import Tensor
 
+from attnlib.attention import additive_attention, attention
 from attnlib.data import Pairs, pairs_of, spell
-from attnlib.decoding import translate
 
-HELPERS = ("rng", "draw", "shown", "drawn", "short", "long", "train", "test", "en", "de", "learn")
-MEASURES = ("exact", "alignment", "tens", "ones", "swapped", "EvenLook", "log_probability")
-FRENCH = ("french_train", "fr", "reader", "p_of", "sharpest", "nothing", "without")
-# beside the three of the chapter, whose own cells assert the same of two scores and even weights
-LONG = [pytest.param(seed, marks=pytest.mark.long) for seed in (4, 5)]
+NUMBERS = ("rng", "draw", "shown", "drawn", "short", "long", "train", "test", "en", "de")
+MEASURES = ("learn", "exact", "alignment", "tens", "ones", "swapped")
+RUNGS = ("Even", "Diagonal", "frozen")
+FRENCH = ("french_train", "fr", "reader", "thousands", "p_mille", "states_of", "without")
+FRENCH += ("plain", "average", "kept", "used", "changes")
+SEED = 4  # the chapter trains from 0, and tells of 1 to 3
 
 
 @cache
 def chapter() -> SimpleNamespace:
-    """The chapter's numbers, its training and its measures, and its reader of French."""
-    return definitions("03_bahdanau", *HELPERS, *MEASURES, *FRENCH)
+    """The chapter's numbers, its training, its measures and its reader of French."""
+    return definitions("03_bahdanau", *NUMBERS, *MEASURES, *RUNGS, *FRENCH)
 
 
 @cache
-def translator(kind: str | None, seed: int, even: bool = False) -> Any:
+def translator(kind: str | None, rung: str = "", seed: int = SEED, steps: int = 300) -> Any:
     """A model from a start that the chapter does not use."""
     known = chapter()
-    build = {"build": known.EvenLook} if even else {}
-    return known.learn(kind, known.train, known.de, seed=seed, **build)
+    build = {"build": getattr(known, rung)} if rung else {}
+    return known.learn(kind, known.train, known.de, seed=seed, steps=steps, **build)
 
 
-def of_length(words: int, count: int) -> Pairs:
+@cache
+def of_length(words: int, count: int = 150) -> Pairs:
     """Numbers with so many English words that neither training nor the chapter's tests hold."""
     known = chapter()
     taken = set(known.drawn) | set(known.shown)
@@ -43,7 +46,12 @@ def of_length(words: int, count: int) -> Pairs:
 
 def right(model: Any, words: int) -> float:
     known = chapter()
-    return float(known.exact(model, of_length(words, 150), known.de)[words])
+    return float(known.exact(model, of_length(words), known.de)[words])
+
+
+def lowest(values: Tensor) -> float:
+    """The lower end of a 95 % interval of the mean, over numbers."""
+    return float(values.mean() - 1.96 * values.std() / len(values) ** 0.5)
 
 
 def test_no_long_number_and_no_shown_one_is_trained_on() -> None:
@@ -53,89 +61,94 @@ def test_no_long_number_and_no_shown_one_is_trained_on() -> None:
     assert len(known.train) == 8_427
 
 
-def test_even_weights_are_even_and_leave_padding_out() -> None:
+@pytest.mark.slow
+def test_attention_holds_past_the_lengths_of_its_training_and_a_fixed_context_does_not() -> None:
+    looks, remembers = translator("additive"), translator(None)
+    assert right(looks, 9) > 0.9 > 0.4 > right(remembers, 9)
+    assert right(looks, 12) > 0.8 > 0.2 > right(remembers, 12)
+    assert right(looks, 14) < right(looks, 9)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_fixed_context_trained_twelve_times_as_long_still_fades_past_its_lengths() -> None:
+    remembers = translator(None, steps=3_600)
+    assert right(remembers, 9) > 0.8
+    assert right(remembers, 12) < 0.75
+    assert right(remembers, 14) < 0.4
+
+
+@pytest.mark.slow
+def test_the_swaps_are_found_under_the_right_names_and_only_after_training() -> None:
+    known = chapter()
+    torch.manual_seed(SEED)
+    untrained = type(translator("additive"))(len(known.en), len(known.de), d_model=128)
+    found = {}
+    for name, model in (("trained", translator("additive")), ("untrained", untrained)):
+        traces = [known.alignment(model, n, "de", known.de) for n in known.test.numbers[150:300]]
+        found[name] = known.swapped(traces), known.swapped(traces, -1)
+    assert found["trained"][0] > 0.9
+    assert found["trained"][1] < 0.1
+    assert max(found["untrained"]) < 0.1
+
+
+def test_a_long_query_sharpens_the_dot_product_and_levels_the_additive_score() -> None:
+    for seed in range(20):
+        torch.manual_seed(seed)
+        s, h, W, U = (torch.randn(size).double() for size in ((1, 6), (5, 6), (6, 4), (6, 4)))
+        v = torch.randn(4).double()
+        largest = [
+            [additive_attention(x * s, h, h, W, U, v)[1].max() for x in (1, 10_000)],
+            [attention(x * s @ W, h @ U, h)[1].max() for x in (1, 10_000)],
+        ]
+        (additive, levelled), (dot, sharpened) = largest
+        assert levelled < 0.21 < additive
+        assert dot < sharpened
+        assert sharpened > 0.99
+        bound = v.abs().sum()
+        assert (torch.tanh(1e6 * s @ W + h @ U) @ v).abs().max() <= bound + 1e-9
+
+
+def test_even_weights_are_even_and_the_diagonal_goes_one_state_on() -> None:
     known = chapter()
     torch.manual_seed(0)
-    model = known.EvenLook(len(known.en), len(known.de), d_model=8)
-    encoded = model.encoder_output(known.en.batch([("seven",), ("seven", "hundred", "one")]))
-    context, weights = model.attend(model.initial_state(encoded), encoded)
+    sources = known.en.batch([("seven",), ("seven", "hundred", "one")])
+    even = known.Even(len(known.en), len(known.de), d_model=8)
+    encoded = even.encoder_output(sources)
+    context, weights = even.attend(even.initial_state(encoded), encoded)
     torch.testing.assert_close(weights, torch.tensor([[0.5, 0.5, 0, 0], [0.25] * 4]))
     torch.testing.assert_close(context[0], encoded.states[0, :2].mean(0))
+    diagonal = known.Diagonal(len(known.en), len(known.de), d_model=8)
+    _, looks = diagonal.teacher_forcing(encoded, torch.ones(2, 5, dtype=torch.int64))
+    assert looks.argmax(-1).tolist() == [[0, 1, 1, 1, 1], [0, 1, 2, 3, 3]]
+    assert (looks.sum(-1) == 1).all()
 
 
 @pytest.mark.slow
-@pytest.mark.claim(37)
-@pytest.mark.parametrize("seed", LONG)
-def test_looking_helps_if_it_is_learned_and_whichever_way_it_is_scored(seed: int) -> None:
-    """Nine words: learned weights of either kind against even ones and one fixed context."""
-    for kind in ("additive", "dot"):
-        assert right(translator(kind, seed), 9) > 0.9
-    assert right(translator("additive", seed, even=True), 9) < 0.4
-    assert right(translator(None, seed), 9) < 0.4
+def test_a_context_must_select_and_its_score_need_not_be_learned() -> None:
+    """Nine words: one place at a time, or a score that never learns, against even weights."""
+    frozen = translator("dot", "frozen")
+    torch.manual_seed(SEED)
+    begun = chapter().frozen(len(chapter().en), len(chapter().de), d_model=128, attention="dot")
+    assert torch.equal(begun.W, frozen.W)
+    assert torch.equal(begun.U, frozen.U)
+    assert right(frozen, 9) > 0.9
+    assert right(frozen, 12) > 0.8
+    assert right(translator("additive", "Diagonal"), 9) > 0.8
+    assert right(translator("additive", "Even"), 9) < 0.4
+    assert right(translator(None), 9) < 0.4
 
 
 @pytest.mark.slow
-@pytest.mark.claim(37)
-@pytest.mark.parametrize("seed", [4, LONG[1]])
-def test_past_the_trained_length_attention_holds_to_twelve_words(seed: int) -> None:
-    model = translator("additive", seed)
-    assert right(model, 12) > 0.8 > 0.2 > right(translator(None, seed), 12)
-    assert right(model, 14) < right(model, 9)
-
-
-@pytest.mark.slow
-@pytest.mark.claim(37)
-@pytest.mark.parametrize("seed", LONG)
-def test_the_additive_score_finds_the_swaps(seed: int) -> None:
-    """And none is found if the rows are named by the token fed in."""
+def test_states_beside_thousand_know_of_it() -> None:
+    """On numbers that the chapter does not look at; the controls are two neutral contexts."""
     known = chapter()
-    numbers = known.test.numbers[150:300]
-    found = {}
-    for kind in ("additive", "dot"):
-        model = translator(kind, seed)
-        traces = [known.alignment(model, n, "de", known.de) for n in numbers]
-        found[kind] = known.swapped(traces)
-        assert known.swapped(traces, -1) < 0.1
-    assert found["additive"] > 0.95
-    assert found["additive"] >= found["dot"] - 0.02
-
-
-@pytest.mark.slow
-def test_wrong_translations_are_more_probable_to_the_model_than_right_ones() -> None:
-    """So no search could find the right ones; of the right translations it is the other way."""
-    known, model = chapter(), translator("additive", 4)
-    pairs = of_length(14, 150)
-    ids, log_p = translate(model, known.en.batch(pairs.sources))
-    written = [known.de.decode(row) for row in ids]
-    found = known.log_probability(model, pairs.sources, written)
-    torch.testing.assert_close(found, log_p, atol=1e-3, rtol=0)
-    more = found > known.log_probability(model, pairs.sources, pairs.targets) + 1e-3
-    wrong = torch.tensor([a != b for a, b in zip(written, pairs.targets, strict=True)])
-    assert wrong.sum() > 10
-    assert more[wrong].float().mean() > 0.5
-    assert not more[~wrong].any()
-    wider = translate(model, known.en.batch(pairs.sources), beams=4)[0]
-    mended = [known.de.decode(row) == t for row, t in zip(wider, pairs.targets, strict=True)]
-    assert sum(mended) < (~wrong).sum() + 0.5 * wrong.sum()
-
-
-@pytest.mark.slow
-@pytest.mark.claim(37)
-def test_mille_is_written_from_several_states_at_once() -> None:
-    """On numbers that the chapter does not look at; the control is a context of zeros."""
-    known, found = chapter(), []
-    for number in known.test.numbers[150:500]:
-        t = known.alignment(known.reader, number, "fr", known.fr)
-        if "mille" in t.tokens and "thousand" in t.sources:
-            place = t.sources.index("thousand")
-            if t.attention[0, 0, t.tokens.index("mille")].argmax() != place:
-                ways = (lambda row: row), known.sharpest, known.without(place), known.nothing
-                found.append([known.p_of(number, "mille", change) for change in ways])
-    usual, sharp, without, alone = torch.tensor(found).T
-    assert len(found) > 30
+    found = list(known.thousands(known.test.numbers[150:450]))
+    elsewhere = [number for number, row, place in found if row.argmax() != place]
+    assert len(elsewhere) > 30
+    each = [known.changes(number, i) for i, number in enumerate(elsewhere)]
+    usual, cut, swap, *neutral = (torch.tensor([one[name] for one in each]) for name in each[0])
     assert usual.mean() > 0.95
-    for less, more in ((sharp, usual), (without, usual), (alone, without)):
-        difference = more - less
-        assert difference.mean() > 2 * difference.std() / len(difference) ** 0.5
-    assert usual.mean() - sharp.mean() > 0.1
-    assert without.mean() - alone.mean() > 0.1
+    assert lowest(usual - cut) > 0
+    for less in (swap, *neutral):
+        assert lowest(cut - less) > 0.1

@@ -1,108 +1,260 @@
-"""What chapter 04 concludes, computed again, each conclusion beside what could refute it."""
+"""The theses of chapter 04, with their controls, on other texts and seeds than the chapter's."""
 
+from pathlib import Path
+
+import nbformat
 import pytest
 import torch
 from chapter_code import definitions
+from torch import Tensor
 
 from attnlib.attention import attention, causal_mask
 from attnlib.data import reviews
-from attnlib.pretrained import minilm
+from attnlib.pretrained import language_model, smollm2
+from attnlib.trace import Trace
 
-CHAPTER = definitions("04_self_attention", "fresh", "kinds")
+CHAPTER = definitions(
+    "04_self_attention",
+    *("LETTERS", "DIGITS", "T", "draw", "head", "train", "fresh", "answered"),
+    *("W4", "attend", "recur", "multiplications", "start"),
+    *("encoder", "model", "W_p", "trained", "d_k", "look_back", "received", "marks"),
+    *("dictionary", "x", "W_e", "allowed"),
+    *("unmasked", "before", "after", "embed", "output", "to_first"),
+)
+BESIDE = definitions(
+    "more/04_averages",
+    *("encoder", "words", "ids", "E", "W_Q", "W_K", "fresh"),
+    *("q", "k", "flat", "levels", "angle", "directions", "outside"),
+)
+ENCODER, MODEL = CHAPTER.encoder, CHAPTER.model
+TEXTS = reviews("rotten_tomatoes").test.texts[20:40]
 
 
-def test_undivided_the_median_gradient_of_a_wide_head_vanishes_and_the_mean_does_not():
+def ids_of(text: str) -> Tensor:
+    return torch.tensor(ENCODER.encode(text))
+
+
+def interval(values: list[Tensor] | list[float]) -> tuple[float, float]:
+    """The ends of a 95 % interval of the mean, over texts."""
+    each = torch.tensor([float(value) for value in values]).double()
+    half = 1.96 * each.std() / len(each) ** 0.5
+    return float(each.mean() - half), float(each.mean() + half)
+
+
+@torch.no_grad()
+def all_layers(e: Tensor) -> Tensor:
+    """What MiniLM's six layers make of vectors (T, d_model)."""
+    return [state.residual[0] for state in MODEL.run(e[None])][-1]
+
+
+@torch.no_grad()
+def masked_head(e: Tensor) -> Tensor:
+    """What a head of MiniLM with a causal mask makes of them."""
+    weights = (
+        layer[2] for layer in (CHAPTER.trained.W_Q, CHAPTER.trained.W_K, CHAPTER.trained.W_V)
+    )
+    return attention(*(e @ W for W in weights), causal_mask(len(e)))[0]
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+def test_a_head_learns_to_look_up_and_an_even_one_answers_a_third(seed):
+    right, weight = CHAPTER.answered(CHAPTER.train(seed)[-1])
+    assert right > 0.95
+    assert weight > 0.9, "it looks at the token that is named"
+    untrained, even_weight = CHAPTER.answered(CHAPTER.train(seed, steps=0)[0])
+    assert untrained < 0.3
+    assert even_weight < 0.3
+    flat, _ = CHAPTER.answered(CHAPTER.train(seed, even=True)[-1], True)
+    assert 0.25 < flat < 0.42, "better than chance, as it says a digit of the text; no look-up"
+
+
+def arrives(update, length: int) -> int:
+    """Updates of all tokens, side by side, until a change in the first one moves the last."""
+    x = torch.randn(length, 8, dtype=torch.float64)
+    changed = torch.cat([x[:1] + 1, x[1:]])
+    a, b, steps = update(x * 0, x), update(x * 0, changed), 1
+    while torch.equal(a[-1], b[-1]) and steps <= length:  # or never
+        a, b, steps = update(a, x), update(b, changed), steps + 1
+    return steps
+
+
+def test_attention_joins_any_two_tokens_at_once_and_pays_with_a_square():
+    torch.manual_seed(0)
+    turn = torch.linalg.qr(torch.randn(8, 8, dtype=torch.float64))[0]
+
+    def recurrent(states: Tensor, x: Tensor) -> Tensor:
+        return torch.tanh(torch.cat([0 * x[:1], states[:-1]]) @ turn + 0.1 * x)
+
+    def attending(_: Tensor, x: Tensor) -> Tensor:
+        return CHAPTER.head(x, x, (turn, turn, turn))[0]
+
+    for length in (4, 32, 64):
+        assert arrives(recurrent, length) == length
+        assert arrives(attending, length) == 1
+        weights = CHAPTER.head(torch.randn(length, 8), torch.randn(length, 8), [turn.float()] * 3)[
+            1
+        ]
+        assert weights.numel() == length**2
+    assert CHAPTER.multiplications(CHAPTER.recur, 100) == 2 * 100 * 64**2
+    assert CHAPTER.multiplications(CHAPTER.attend, 100) == 4 * 100 * 64**2 + 2 * 100**2 * 64
+
+
+def test_divided_by_the_root_heads_start_alike_and_undivided_ones_get_no_gradient():
     torch.manual_seed(3)
-    narrow, wide, divided = (CHAPTER.fresh(*case) for case in ((4, 0), (1024, 0), (1024, 1)))
-    assert wide[0] > 0.9
-    assert divided[0] < 0.4
-    assert wide[1].median() < 0.01 * narrow[1].median()
-    assert wide[1].mean() > narrow[1].mean()
-    assert divided[1].median() > 0.5 * divided[1].mean()
-    assert (divided[1] < 0.01).float().mean() < 0.01 < 0.5 < (wide[1] < 0.01).float().mean()
+    (level, steep), (first, last) = (
+        [CHAPTER.start(width, divide) for width in (4, 1024)] for divide in (True, False)
+    )
+    assert abs(level[0] - steep[0]) < 0.05
+    assert max(level[0], steep[0]) < 0.4
+    assert 0.8 < steep[1] / level[1] < 1.25
+    assert last[0] > 0.9
+    assert last[1] < 0.25 * first[1]
 
 
-def test_a_match_counts_length_as_well_as_direction():
-    table = minilm().model.W_E.detach()[2000:20_000]
-    drawn = torch.randint(len(table), (2000, 7), generator=torch.Generator().manual_seed(3))
-    query, keys = table[drawn[:, :1]], table[drawn[:, 1:]]
-    products = (query * keys).sum(-1)
-    angles = products / keys.norm(dim=-1)
-    assert 0.02 < (products.argmax(-1) != angles.argmax(-1)).float().mean() < 0.2
-    same_length = torch.nn.functional.normalize(keys, dim=-1)
-    assert ((query * same_length).sum(-1).argmax(-1) == angles.argmax(-1)).all()
+def test_without_positions_and_mask_order_is_not_seen():
+    for seed, text in enumerate(TEXTS[:5]):
+        torch.manual_seed(seed)
+        ids, places = ids_of(text), CHAPTER.W_p[: len(ids_of(text))]
+        order = torch.randperm(len(ids))
+        for look, given, same in (
+            (all_layers, 0 * places, True),
+            (all_layers, places, False),
+            (masked_head, 0 * places, False),
+        ):
+            ours, theirs = (
+                look(MODEL.embed_norm(MODEL.W_E[each] + given)) for each in (ids, ids[order])
+            )
+            assert torch.allclose(ours[order], theirs, atol=1e-3) == same
 
 
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_a_forbidden_value_adds_nothing_only_if_it_is_finite(bad):
+def past_moves(logits, ids: Tensor) -> float:
+    """Largest change before the last token, when that one becomes another."""
+    other = torch.cat([ids[:-1], (ids[-1:] + 7) % 1000])
+    with torch.no_grad():
+        return float((logits(ids[None]) - logits(other[None]))[0, :-1].abs().max())
+
+
+def test_masked_before_the_softmax_nothing_leaks_and_after_it_everything_does():
+    ours, theirs = CHAPTER.embed("an odd but funny film"), CHAPTER.embed("an odd but funny play")
+    for weigh, moves in ((CHAPTER.before, 0), (CHAPTER.after, 4), (CHAPTER.unmasked, 4)):
+        moved = (CHAPTER.output(ours, weigh) - CHAPTER.output(theirs, weigh)).abs().amax(-1)
+        assert (moved[:-1] > 0).sum() == moves
+        assert moved[-1] > 0
+    models = language_model("reviews-gpt"), smollm2()
+    for model in models:
+        assert past_moves(model.model, torch.tensor(model.encode(TEXTS[0]))) == 0
+
+
+def to_the_token_before(attention: Tensor) -> tuple[float, float]:
+    """Of rows 1 to 127: weight on the token before, and on places from 128 on."""
+    early = attention[1:128]
+    return float(early.diagonal().mean()), float(early[:, 128:].sum(-1).mean())
+
+
+def test_the_habit_of_looking_back_ends_where_places_beyond_128_join():
+    long = [ids for ids in map(ids_of, reviews("imdb").test.texts[200:240]) if len(ids) > 255][:8]
+    cut, whole, exchanged = [], [], []
+    for seed, ids in enumerate(long):
+        torch.manual_seed(seed)
+        other = torch.cat([ids[:128], torch.randint(2000, 20_000, (128,))])
+        for found, these in ((cut, ids[:128]), (whole, ids[:256]), (exchanged, other)):
+            found.append(to_the_token_before(CHAPTER.look_back(these)))
+        assert CHAPTER.look_back(ids[:256]).diagonal(-1)[127:].mean() > 0.9, "late rows look back"
+    assert interval([back for back, _ in cut])[0] > 0.98
+    assert interval([back for back, _ in whole])[1] < 0.8
+    assert interval([beyond for _, beyond in whole])[0] > 0.2
+    kept = [b[1] / a[1] for a, b in zip(whole, exchanged, strict=True)]
+    assert interval(kept)[0] > 0.9, "it is the places: other words there take no less"
+
+
+def test_either_mark_keeps_the_sink_and_without_both_it_is_gone():
+    both, place, token, neither = torch.stack([CHAPTER.marks(text) for text in TEXTS]).mean(0)
+    assert min(both[1:].min(), place[1:].min(), token[2:].min()) > 5
+    assert token[1] < 0.4 * both[1], "in layer 1 the position counts most"
+    assert neither.max() < 3
+    ids = ids_of(TEXTS[0])
+    expected = ENCODER.trace(TEXTS[0]).attention[:, :, 1:, 0].mean((1, 2)) * len(ids)
+    torch.testing.assert_close(CHAPTER.received(ids), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def read() -> list[Trace]:
+    """A few sentences, read by SmolLM2."""
+    return [smollm2().trace(text) for text in TEXTS[:6]]
+
+
+def test_smollm2_looks_back_with_four_heads_at_any_length(read):
+    previous = torch.stack([t.attention.diagonal(-1, 2, 3)[..., 1:].mean(-1) for t in read])
+    heads = (previous.mean(0) > 0.5).nonzero().tolist()
+    assert heads == [[1, 2], [2, 1], [11, 1], [16, 0]]
+    assert previous.mean(0).max() < 0.9, "none does so always"
+    ids = torch.tensor(smollm2().encode(reviews("imdb").test.texts[200] * 3))
+    short, long = (
+        smollm2().model.trace(ids[:n]).attention[16, 0].diagonal(-1)[1:].mean() for n in (64, 320)
+    )
+    assert abs(short - long) < 0.1
+
+
+def test_smollm2s_sink_is_the_first_place_whatever_stands_there(read):
+    lm = smollm2()
+    own = torch.stack([CHAPTER.to_first(trace)[12:].mean() for trace in read])
+    assert own.mean() > 0.5
+    for word in (" film", " terrible"):
+        for text, share in zip(TEXTS[:3], own, strict=False):
+            ids = lm.encode(word)[:1] + lm.encode(text)[1:]
+            there = CHAPTER.to_first(lm.model.trace(torch.tensor(ids)))[12:].mean()
+            assert abs(there / share - 1) < 0.1
+    ids = torch.tensor(lm.encode(TEXTS[0]))
+    middle = len(ids) // 2
+    ids[middle] = ids[0]
+    attention = lm.model.trace(ids).attention[12:, :, middle + 4 :]
+    assert attention[..., middle].mean() < 0.1 * attention[..., 0].mean()
+
+
+def test_the_printed_formulas_are_wrong_where_the_appendix_says_so():
     torch.manual_seed(0)
-    q, k, v = torch.randn(3, 1, 1, 5, 4).unbind()
-    output, _ = attention(q, k, v, causal_mask(5))
-    for last, seen in ((1e30, False), (bad, True)):
-        changed = v.clone()
-        changed[..., -1, :] = last
-        ours, _ = attention(q, k, changed, causal_mask(5))
-        theirs = torch.nn.functional.scaled_dot_product_attention(q, k, changed, causal_mask(5))
-        assert bool(ours[..., :-1, :].isnan().all()) == seen
-        assert bool(theirs[..., :-1, :].isnan().all()) == seen, "the framework's kernel differs"
-        assert seen or torch.equal(ours[..., :-1, :], output[..., :-1, :])
+    e, W_Q, W_K = torch.randn(6, 32), torch.randn(32, 8), torch.randn(32, 8)
+    scores, place = (e @ W_Q) @ (e @ W_K).T, torch.arange(6)
+    printed = scores.masked_fill(place[:, None] <= place, -torch.inf).softmax(-1)
+    assert printed[0].isnan().all(), "s ≤ t hidden: the first row may look at nothing"
+    multiplied = scores * torch.ones(6, 6).masked_fill(~causal_mask(6), -torch.inf)
+    assert (multiplied[~causal_mask(6) & (scores < 0)] == torch.inf).any()
+    merged = W_Q @ W_K.T
+    torch.testing.assert_close(e @ merged @ e.T, scores, rtol=1e-3, atol=1e-2)
+    torch.testing.assert_close(e @ merged.T @ e.T, scores.T, rtol=1e-3, atol=1e-2)
 
 
-def test_the_first_place_keeps_its_share_with_another_word_on_it_and_sep_gets_an_even_rest():
-    encoder, film = minilm(), minilm().encode("film")[1]
-    with_cls, with_film, sep, rest = [], [], [], []
-    for text in reviews("rotten_tomatoes").test.texts[40:80]:
-        ids = encoder.encode(text)
-        share = CHAPTER.kinds(encoder.trace(text))
-        swapped = encoder.model.trace(torch.tensor([film, *ids[1:]])).attention
-        with_cls.append(share["[CLS]"])
-        with_film.append(swapped[:, :, 1:-1, 0].mean(-1))
-        sep.append(share["[SEP]"].mean() * len(ids))
-        rest.append(share["[SEP] in the rest"] * (len(ids) - 1))
-    cls, other, sep_rest = (torch.stack(values).mean(0) for values in (with_cls, with_film, rest))
-    assert cls.mean() > 0.3
-    assert abs(other.mean() / cls.mean() - 1) < 0.1
-    assert (other - cls).abs().max() < 0.2, "head by head"
-    assert torch.stack(sep).mean() < 0.8, "below even of all"
-    assert 0.85 < sep_rest.mean() < 1.2, "even of the rest, on average"
-    assert sep_rest.mean(1).min() < 0.85, "but not in every layer"
-    assert sep_rest.mean(1).max() > 1.15
-
-
-def test_two_heads_go_by_position_and_the_head_of_the_same_token_does_not():
-    encoder = minilm()
-    torch.manual_seed(0)
-    shares = []
-    for text in reviews("rotten_tomatoes").test.texts[40:80]:
-        ids = torch.tensor(encoder.encode(text))
-        mixed = torch.cat([ids[:1], ids[1:-1][torch.randperm(len(ids) - 2)], ids[-1:]])
-        maps = [encoder.model.trace(one).attention for one in (ids, mixed)]
-        here = torch.arange(1, len(ids) - 1)
-        heads = (0, 2, -1), (1, 8, 1), (1, 1, 1)
-        shares.append([[m[i, h, here, here + to].mean() for i, h, to in heads] for m in maps])
-    plain, shuffled = torch.tensor(shares).mean(0)
-    assert shuffled[0] > 0.99
-    assert abs(shuffled[1] - plain[1]) < 0.1
-    assert shuffled[1] > 0.5
-    assert shuffled[2] < 0.2
+def test_the_table_of_task_4_6_is_the_chapters():
+    root = Path(__file__).parents[2]
+    task, chapter = (
+        "\n".join(cell.source for cell in nbformat.read(root / path, as_version=4).cells)
+        for path in (
+            "solutions/04_self_attention/04_self_attention.ipynb",
+            "chapters/04_self_attention.ipynb",
+        )
+    )
+    for ours, theirs in (
+        ("| q · k / √d_k |", "| largest weight, divided |"),
+        ("| q · k |", "| undivided |"),
+    ):
+        assert (
+            task.partition(ours)[2].partition("\n")[0]
+            == (chapter.partition(theirs)[2].partition("\n")[0])
+        )
 
 
 def test_a_fresh_map_is_even_if_scores_hardly_differ_in_a_row_and_not_if_sigma_is_small():
-    torch.manual_seed(0)
-    e, w_q, w_k = torch.randn(6, 32), torch.randn(32, 8), torch.randn(32, 8)
-    far = []
-    for sigma, x in ((0.01, e), (0.01, 1000 * e), (0.01, 1000 * e[:1].expand(6, -1))):
-        _, weights = attention(sigma * x @ w_q, sigma * x @ w_k, x)
-        far.append((weights - 1 / 6).abs().max())
-    assert far[0] < 0.01
-    assert far[1] > 0.5, "long and different: sharp"
-    assert far[2] < 0.01, "long and equal: even"
+    e = BESIDE.E
+    for x, even in ((e, True), (1000 * e, False), (1000 * e[:1].expand(6, -1), True)):
+        assert bool((BESIDE.fresh(0.01, x) - 1 / 6).abs().max() < 0.01) == even
+    masked = BESIDE.fresh(0.001, mask=causal_mask(6))
+    assert torch.allclose(masked, causal_mask(6) / torch.arange(1, 7)[:, None], atol=1e-3)
 
 
-def test_without_positions_equal_tokens_stay_equal_unless_a_mask_tells_them_apart():
-    torch.manual_seed(0)
-    e = torch.randn(5, 16)
-    e[3] = e[2]
-    for mask, equal in ((None, True), (causal_mask(5), False)):
-        output, _ = attention(e, e, e, mask)
-        assert torch.allclose(output[2], output[3], atol=1e-6) == equal
+def test_averages_stay_in_the_hull_and_weights_of_either_sign_do_not():
+    torch.manual_seed(1)
+    weights = torch.randn(200, 6)
+    assert BESIDE.outside(weights.softmax(-1) @ BESIDE.flat) == 0
+    signed = weights / weights.sum(-1, keepdim=True)
+    assert BESIDE.outside(signed @ BESIDE.flat) > 50, "that they sum to 1 is not enough"
+    assert BESIDE.outside(weights.exp() @ BESIDE.flat) > 50, "nor that none is negative"

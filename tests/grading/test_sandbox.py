@@ -236,8 +236,8 @@ def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[Run]"]]:
             name: pool.submit(run, notebook(*cells), SCENE, limits.get(name, SMALL))
             for name, cells in ({"look": look} | CASES).items()
         }
-        yield found
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown()  # what is exchanged for this fixture is exchanged for no other test
+    yield found
 
 
 @pytest.fixture(scope="module")

@@ -181,14 +181,14 @@ def test_symbol_ids():
 
 
 def test_fresh_rows_are_new_and_repeatable():
-    batch = fresh(64, length=7, symbols=5, seed=3)
+    batch = fresh(64, seed=3)
     ids, labels = batch(0)
-    assert ids.shape == (64, 7)
-    assert set(ids.unique().tolist()) == set(range(5))
+    assert ids.shape == (64, 10)
+    assert set(ids.unique().tolist()) == set(range(15))
     assert torch.equal(labels, counts(ids))
     assert torch.equal(batch(0)[0], ids)
     assert not torch.equal(batch(1)[0], ids)
-    assert not torch.equal(fresh(64, length=7, symbols=5, seed=4)(0)[0], ids)
+    assert not torch.equal(fresh(64, seed=4)(0)[0], ids)
 
 
 def test_accuracy_and_loss_count_every_place():

@@ -1,146 +1,193 @@
 """What students answer in the exercises of chapter 05: wrong, with the message due, and right."""
 
 WRONG: dict[str, list[tuple[str, str]]] = {
-    "root_mean_square_norm": [
+    "block": [
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return gamma * x / (x.mean(-1, keepdim=True).square() + eps).sqrt()
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    x = x + look(norm(x), W_Q, W_K, W_V, W_O, causal=False)
+    return x + (norm(x) @ W_1).clamp(min=0) @ W_2
 """,
-            "you square the mean",
+            "a token sees those after it",
         ),
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return gamma * x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    x = norm(x + look(norm(x), W_Q, W_K, W_V, W_O))
+    return x + (x @ W_1).clamp(min=0) @ W_2
 """,
-            "your ε is always 10⁻⁵",
+            "the second norm stands on the stream",
         ),
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return gamma * x / (x.std(-1, keepdim=True) + eps)
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    x = x + look(norm(x), W_Q, W_K, W_V, W_O)
+    return x + (x @ W_1).clamp(min=0) @ W_2
 """,
-            "you divide by the standard deviation (x.std)",
+            "without a norm",
         ),
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    x = x - x.mean(-1, keepdim=True)
-    return gamma * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    x = x + look(x, W_Q, W_K, W_V, W_O)
+    return x + (x @ W_1).clamp(min=0) @ W_2
 """,
-            "you subtract the mean, as layernorm does",
+            "there is no norm",
         ),
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return gamma * x / (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    seen = norm(x)
+    return x + look(seen, W_Q, W_K, W_V, W_O) + (seen @ W_1).relu() @ W_2
 """,
-            "you subtract the mean before you square",
+            "both parts read the same stream",
         ),
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    if x.ndim == 1:
-        return gamma * x / (x.square().mean() + eps).sqrt()
-    return gamma * x / (x.square().mean(-2, keepdim=True) + eps).sqrt()
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    x = look(norm(x), W_Q, W_K, W_V, W_O)
+    return x + (norm(x) @ W_1).relu() @ W_2
 """,
-            "runs over the tokens (axis −2)",
+            "what attention writes takes the place",
         ),
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return gamma * x / torch.sqrt((x ** 2).mean() + eps)
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    x = x + look(norm(x), W_Q, W_K, W_V, W_O)
+    return (norm(x) @ W_1).relu() @ W_2
 """,
-            "runs over the whole tensor",
+            "what feed-forward writes takes the place",
         ),
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return gamma * x / (x.square().sum(-1, keepdim=True) + eps).sqrt()
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    x = x + look(norm(x), W_Q * W_Q.shape[1] ** 0.5, W_K, W_V, W_O)
+    return x + (norm(x) @ W_1).relu() @ W_2
 """,
-            "the vector gets length 1",
+            "not divided by √d_k",
         ),
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    d = x.shape[-1]
-    return gamma * x / (x.square().sum(-1, keepdim=True) / (d - 1) + eps).sqrt()
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    x = x + look(norm(x), W_Q, W_K, W_V, W_O)
+    return x + norm(x) @ W_1 @ W_2
 """,
-            "you divide by d − 1",
+            "the activation is missing",
         ),
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return gamma * x / (x.square().mean(-1, keepdim=True).sqrt() + eps)
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    x = x + look(norm(x), W_Q, W_K, W_V, W_O)
+    return x + torch.nn.functional.gelu(norm(x) @ W_1) @ W_2
 """,
-            "ε stands outside the root",
+            "the activation is a gelu",
         ),
         (
             """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return gamma * x / x.square().mean(-1, keepdim=True).sqrt()
+def norm(z):
+    return (z - z.mean(-1, keepdim=True)) / (z.var(-1, keepdim=True) + 1e-5).sqrt()
+
+def look(x, W_Q, W_K, W_V, W_O, causal=True):
+    scores = (x @ W_Q) @ (x @ W_K).mT / W_Q.shape[1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1) @ (x @ W_V) @ W_O
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    x = x + look(norm(x), W_Q, W_K, W_V, W_O)
+    return x + (norm(x) @ W_1).relu() @ W_2
 """,
-            "ε is missing",
-        ),
-        (
-            """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return gamma * x / (x.square().mean(-1, keepdim=True) + eps)
-""",
-            "the root is missing",
-        ),
-        (
-            """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
-""",
-            "γ is missing",
-        ),
-        (
-            """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    x /= (x.square().mean(-1, keepdim=True) + eps).sqrt()
-    return gamma * x
-""",
-            "changes its argument x in place",
-        ),
-        (
-            """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    x = x.float()
-    return gamma.float() * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
-""",
-            "dtype float32, expected float64",
-        ),
-        (
-            """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return gamma * x / (x.square().mean(-1) + eps).sqrt()
-""",
-            "raised runtimeerror",
-        ),
-        (
-            """
-def root_mean_square_norm(x, gamma, eps=1e-6):
-    return gamma * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
-""",
-            "differ",
-        ),
-        (
-            """
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    out = gamma.double() * x.double() / (x.double().square().mean(-1, keepdim=True) + eps).sqrt()
-    return out if x.dtype == torch.float64 else out.float()
-""",
-            "expected float16",
-        ),
-        (
-            """
-def root_mean_square_norm(x, gamma, eps):
-    return gamma * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
-""",
-            "eps",
+            "divides by d − 1",
         ),
     ],
     "next_token_loss": [
@@ -329,330 +376,159 @@ def next_token_loss(logits, tokens):
             "ids",
         ),
     ],
-    "min_p": [
+    "training_step": [
         (
             """
-def min_p(p, share):
-    bar = p.amax(-1, keepdim=True) / (1 + share)
-    kept = torch.where(p >= bar, p, 0)
-    return kept / kept.sum(-1, keepdim=True)
+def training_step(W, ids, lr):
+    table = W.clone().requires_grad_()
+    loss = -table[ids[:, :-1]].log_softmax(-1).gather(-1, ids[:, 1:, None]).mean()
+    loss.backward()
+    return W + lr * table.grad, loss.detach()
 """,
-            "differ",
+            "goes up the gradient",
         ),
         (
             """
-def min_p(p, share):
-    bar = p.amax(-1, keepdim=True)
-    kept = torch.where(p >= bar, p, 0)
-    return kept / kept.sum(-1, keepdim=True)
+def training_step(W, ids, lr):
+    table = W.clone().requires_grad_()
+    nats = -table[ids[:, :-1]].log_softmax(-1).gather(-1, ids[:, 1:, None])
+    nats.sum().backward()
+    return W - lr * table.grad, nats.mean().detach()
 """,
-            "`share` is missing",
+            "that of the sum",
         ),
         (
             """
-def min_p(p, share):
-    kept = torch.where(p > share * p.amax(-1, keepdim=True), p, 0)
-    return kept / kept.sum(-1, keepdim=True)
+def training_step(W, ids, lr):
+    table = W.clone().requires_grad_()
+    nats = -table[ids[:, :-1]].log_softmax(-1).gather(-1, ids[:, 1:, None])
+    (nats.sum() / len(ids)).backward()
+    return W - lr * table.grad, nats.mean().detach()
 """,
-            "at least means >=",
+            "divided by the number of texts",
         ),
         (
             """
-def min_p(p, share):
-    kept = torch.where(p >= share, p, 0)
-    return kept / kept.sum(-1, keepdim=True)
+def training_step(W, ids, lr):
+    def loss_of(table):
+        return -table[ids[:, :-1]].log_softmax(-1).gather(-1, ids[:, 1:, None]).mean()
+
+    table = W.clone().requires_grad_()
+    loss_of(table).backward()
+    new = W - lr * table.grad
+    return new, loss_of(new)
 """,
-            "your bar is `share` itself",
+            "the loss after the step",
         ),
         (
             """
-def min_p(p, share):
-    kept = torch.where(p >= share * p.max(), p, 0)
-    return kept / kept.sum(-1, keepdim=True)
+def training_step(W, ids, lr):
+    table = W.clone().requires_grad_()
+    loss = -table[ids[:, 1:]].log_softmax(-1).gather(-1, ids[:, :-1, None]).mean()
+    loss.backward()
+    return W - lr * table.grad, loss.detach()
 """,
-            "the largest probability of the whole tensor",
+            "you read backwards",
         ),
         (
             """
-def min_p(p, share):
-    return torch.where(p >= share * p.amax(-1, keepdim=True), p, 0)
+def training_step(W, ids, lr):
+    table = W.clone().requires_grad_()
+    loss = -table[ids[:, :-1]].log_softmax(-1).gather(-1, ids[:, 1:, None]).mean()
+    loss.backward()
+    return W, loss.detach()
 """,
-            "the rows no longer sum to 1",
+            "comes back as it was",
         ),
         (
             """
-def min_p(p, share):
-    kept = torch.where(p >= share * p.amax(-1, keepdim=True), p, 0)
-    return kept / kept.sum()
+def training_step(W, ids, lr):
+    table = W.clone().requires_grad_()
+    loss = -table[ids[:, :-1]].log_softmax(-1).gather(-1, ids[:, 1:, None]).mean()
+    loss.backward()
+    return W - table.grad, loss.detach()
 """,
-            "the sum of the whole tensor",
-        ),
-        (
-            """
-def min_p(p, share):
-    bar = share * p.amax(-1, keepdim=True)
-    return p.masked_fill(p < bar, -torch.inf).softmax(-1)
-""",
-            "you renormalise with a softmax",
-        ),
-        (
-            """
-def min_p(p, share):
-    ordered, order = p.sort(-1, descending=True)
-    inside = ordered.cumsum(-1) - ordered < share
-    out = torch.zeros_like(p).scatter(-1, order, ordered * inside)
-    return out / out.sum(-1, keepdim=True)
-""",
-            "this is the nucleus",
-        ),
-        (
-            """
-def min_p(p, share):
-    p[p < share * p.amax(-1, keepdim=True)] = 0
-    return p / p.sum(-1, keepdim=True)
-""",
-            "changes its argument p in place",
-        ),
-        (
-            """
-def min_p(p, share):
-    return p >= share * p.amax(-1, keepdim=True)
-""",
-            "dtype bool",
-        ),
-        (
-            """
-def min_p(p, share):
-    kept = p[p >= share * p.max()]
-    return kept / kept.sum()
-""",
-            "the answer has the shape (",
-        ),
-        (
-            """
-def min_p(p, share):
-    kept = torch.where(p >= share * p.amax(-1, keepdim=True), p, 0)
-    return (kept / kept.sum(-1, keepdim=True)).float()
-""",
-            "dtype float32",
-        ),
-        (
-            """
-def min_p(p, share):
-    kept = p * (p > share * p.amax(-1, keepdim=True) - 1e-3)
-    return kept / kept.sum(-1, keepdim=True)
-""",
-            "differ",
-        ),
-        (
-            """
-def min_p(p, cut):
-    kept = torch.where(p >= cut * p.amax(-1, keepdim=True), p, 0)
-    return kept / kept.sum(-1, keepdim=True)
-""",
-            "share",
+            "multiply it by lr",
         ),
     ],
-    "rotary_scores": [
+    "generate": [
         (
             """
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    def turn(z):
-        n, d = z.shape
-        omega = base ** (-2 * torch.arange(d // 2, dtype=z.dtype) / d)
-        a = torch.arange(n, dtype=z.dtype)[:, None] * omega
-        c, s = a.cos().repeat(1, 2), a.sin().repeat(1, 2)
-        r = torch.stack([-z[:, 1::2], z[:, 0::2]], -1).flatten(1)
-        return z * c + r * s
-    return turn(x @ W_Q) @ turn(y @ W_K).T
+def generate(table, ids, u, temperature=1.0):
+    for _ in u:
+        ids = torch.cat([ids, table[ids[-1]].argmax()[None]])
+    return ids
 """,
-            "your angles stand in blocks",
+            "this is greedy",
         ),
         (
             """
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    def turn(z):
-        n, d = z.shape
-        omega = base ** (-2 * torch.arange(d // 2, dtype=z.dtype) / d)
-        a = torch.arange(n, dtype=z.dtype)[:, None] * omega
-        z = z.clone()
-        z[:, 0::2] = z[:, 0::2] * a.cos() - z[:, 1::2] * a.sin()
-        z[:, 1::2] = z[:, 0::2] * a.sin() + z[:, 1::2] * a.cos()
-        return z
-    return turn(x @ W_Q) @ turn(y @ W_K).T
+def generate(table, ids, u, temperature=1.0):
+    for r in u:
+        p = table[ids[-1]].double().softmax(-1)
+        ids = torch.cat([ids, (p.cumsum(-1) <= r).sum()[None]])
+    return ids
 """,
-            "you overwrite the first of each pair",
+            "the temperature is not used",
         ),
         (
             """
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    def R(k, d):
-        turns = [torch.tensor(k * base ** (-2 * i / d), dtype=x.dtype) for i in range(d // 2)]
-        pairs = [torch.stack([a.cos(), a.sin(), -a.sin(), a.cos()]).view(2, 2) for a in turns]
-        return torch.block_diag(*pairs)
-    q, k = x @ W_Q, y @ W_K
-    q, k = (torch.stack([R(t, len(r)) @ r for t, r in enumerate(z)]) for z in (q, k))
-    return q @ k.T
+def generate(table, ids, u, temperature=1.0):
+    for r in u:
+        p = (table[ids[-1]].double() * temperature).softmax(-1)
+        ids = torch.cat([ids, (p.cumsum(-1) <= r).sum()[None]])
+    return ids
 """,
-            "you turn the other way, by −tω",
+            "you multiply the logits",
         ),
         (
             """
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    def turn(z):
-        n, d = z.shape
-        omega = base ** (-2 * torch.arange(d // 2, dtype=z.dtype) / d)
-        a = -torch.arange(n, dtype=z.dtype)[:, None] * omega
-        f, s = z[:, 0::2], z[:, 1::2]
-        return torch.stack([f * a.cos() - s * a.sin(), f * a.sin() + s * a.cos()], -1).flatten(1)
-    return turn(x @ W_Q) @ turn(y @ W_K).T
+def generate(table, ids, u, temperature=1.0):
+    for r in u:
+        p = table[ids[-1]].double().softmax(-1) / temperature
+        ids = torch.cat([ids, ((p / p.sum()).cumsum(-1) <= r).sum()[None]])
+    return ids
 """,
-            "you turn the other way, by −tω",
+            "it divides probabilities",
         ),
         (
             """
-def turn(z, base):
-    n, d = z.shape
-    angle = torch.arange(n)[:, None] * base ** (-torch.arange(0, d, 2) / d)
-    a, b = z[:, 0::2], z[:, 1::2]
-    first, second = a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()
-    return torch.stack([first, second], -1).flatten(1)
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    return turn(x, base) @ W_Q @ (turn(y, base) @ W_K).T
+def generate(table, ids, u, temperature=1.0):
+    p = (table[ids[-1]].double() / temperature).softmax(-1)
+    return torch.cat([ids, torch.searchsorted(p.cumsum(-1), u, right=True)])
 """,
-            "as printed in the slides",
+            "after the same one",
         ),
         (
             """
-def turn(z, base):
-    n, d = z.shape
-    angle = torch.arange(n)[:, None] * base ** (-torch.arange(0, d, 2) / d)
-    a, b = z[:, 0::2], z[:, 1::2]
-    first, second = a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()
-    return torch.stack([first, second], -1).flatten(1)
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    return turn(x @ W_Q, base) @ (y @ W_K).T
+def generate(table, ids, u, temperature=1.0):
+    for r in u:
+        p = (table[ids[0]].double() / temperature).softmax(-1)
+        ids = torch.cat([ids, (p.cumsum(-1) <= r).sum()[None]])
+    return ids
 """,
-            "you turn only the queries",
+            "after the first token of the text",
         ),
         (
             """
-def turn(z, base, sign):
-    n, d = z.shape
-    angle = sign * torch.arange(n)[:, None] * base ** (-torch.arange(0, d, 2) / d)
-    a, b = z[:, 0::2], z[:, 1::2]
-    first, second = a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()
-    return torch.stack([first, second], -1).flatten(1)
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    return turn(x @ W_Q, base, 1) @ turn(y @ W_K, base, -1).T
+def generate(table, ids, u, temperature=1.0):
+    for r in u:
+        p, order = (table[ids[-1]].double() / temperature).softmax(-1).sort(descending=True)
+        ids = torch.cat([ids, order[(p.cumsum(-1) <= r).sum()][None]])
+    return ids
 """,
-            "the score depends on t + s",
+            "by their probability",
         ),
         (
             """
-def turn(z, base):
-    n, d = z.shape
-    angle = torch.arange(n)[:, None] * 10_000.0 ** (-torch.arange(0, d, 2) / d)
-    a, b = z[:, 0::2], z[:, 1::2]
-    first, second = a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()
-    return torch.stack([first, second], -1).flatten(1)
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    return turn(x @ W_Q, base) @ turn(y @ W_K, base).T
+def generate(table, ids, u, temperature=1.0):
+    prompt = len(ids)
+    for r in u:
+        p = (table[ids[-1]].double() / temperature).softmax(-1)
+        ids = torch.cat([ids, (p.cumsum(-1) <= r).sum()[None]])
+    return ids[prompt:]
 """,
-            "your base is always 10,000",
-        ),
-        (
-            """
-def turn(z, base):
-    n, d = z.shape
-    angle = torch.arange(n)[:, None] * base ** (-torch.arange(d // 2) / d)
-    a, b = z[:, 0::2], z[:, 1::2]
-    first, second = a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()
-    return torch.stack([first, second], -1).flatten(1)
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    return turn(x @ W_Q, base) @ turn(y @ W_K, base).T
-""",
-            "your exponent is −i/d_k",
-        ),
-        (
-            """
-def turn(z, base):
-    n, d = z.shape
-    angle = torch.arange(n)[:, None] * base ** (-2 * torch.arange(1, d // 2 + 1) / d)
-    a, b = z[:, 0::2], z[:, 1::2]
-    first, second = a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()
-    return torch.stack([first, second], -1).flatten(1)
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    return turn(x @ W_Q, base) @ turn(y @ W_K, base).T
-""",
-            "your pairs are counted from 1",
-        ),
-        (
-            """
-def turn(z, base):
-    n, d = z.shape
-    angle = torch.arange(n)[:, None] * base ** (-torch.arange(0, d, 2) / d)
-    a, b = z[:, : d // 2], z[:, d // 2 :]
-    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    return turn(x @ W_Q, base) @ turn(y @ W_K, base).T
-""",
-            "feature i with feature i + d_k/2",
-        ),
-        (
-            """
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    return (x @ W_Q) @ (y @ W_K).T
-""",
-            "nothing is turned",
-        ),
-        (
-            """
-def turn(z, base):
-    n, d = z.shape
-    angle = torch.arange(n)[:, None] * base ** (-torch.arange(0, d, 2) / d)
-    a, b = z[:, 0::2], z[:, 1::2]
-    first, second = a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()
-    return torch.stack([first, second], -1).flatten(1)
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    return turn(y @ W_K, base) @ turn(x @ W_Q, base).T
-""",
-            "rows and columns are exchanged",
-        ),
-        (
-            """
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    def turn(z):
-        omega = base ** (-torch.arange(0, z.shape[1], 2) / z.shape[1])
-        angle = torch.arange(len(x))[:, None] * omega
-        a, b = z[:, 0::2], z[:, 1::2]
-        first, second = a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()
-        return torch.stack([first, second], -1).flatten(1)
-
-    return turn(x @ W_Q) @ turn(y @ W_K).T
-""",
-            "raised runtimeerror",
-        ),
-        (
-            """
-def rotary_scores(x, y, W_Q, W_K, base=1000.0):
-    def turn(z):
-        n, d = z.shape
-        angle = torch.arange(n)[:, None] * base ** (-torch.arange(0, d, 2) / d)
-        a, b, cos, sin = z[:, 0::2], z[:, 1::2], angle.cos(), angle.sin()
-        return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(1)
-
-    return turn(x @ W_Q) @ turn(y @ W_K).T
-""",
-            "differ",
+            "the prompt is missing",
         ),
     ],
     "beam_trap": [
@@ -779,27 +655,48 @@ def beam_trap(D, first):
 }
 
 RIGHT: dict[str, list[str]] = {
-    "root_mean_square_norm": [
+    "block": [
+        """
+class Block(torch.nn.Module):
+    def __init__(self, *matrices):
+        super().__init__()
+        self.matrices = matrices
+
+    def attend(self, x):
+        W_Q, W_K, W_V, W_O = self.matrices[:4]
+        scores = torch.einsum("...id,dk,ek,...je->...ij", x, W_Q, W_K, x) / W_Q.size(1) ** 0.5
+        T = x.size(-2)
+        scores = scores + torch.full((T, T), -torch.inf, dtype=x.dtype).triu(1)
+        return torch.softmax(scores, -1) @ x @ W_V @ W_O
+
+    def forward(self, x):
+        d = (x.shape[-1],)
+        x = x + self.attend(torch.nn.functional.layer_norm(x, d))
+        hidden = torch.nn.functional.layer_norm(x, d) @ self.matrices[4]
+        return x + hidden.clamp(min=0) @ self.matrices[5]
+
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    return Block(W_Q, W_K, W_V, W_O, W_1, W_2)(x)
+""",
         """
 import numpy as np
 
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    rows = x.numpy().astype(np.float64)
-    size = np.sqrt((rows**2).mean(axis=-1, keepdims=True) + eps)
-    return torch.from_numpy(rows / size * gamma.numpy()).to(x.dtype)
-""",
-        """
-class RMSNorm(torch.nn.Module):
-    def __init__(self, gamma, eps):
-        super().__init__()
-        self.gamma, self.eps = gamma, eps
+def block(x, W_Q, W_K, W_V, W_O, W_1, W_2):
+    def norm(z):
+        return (z - z.mean(-1, keepdims=True)) / np.sqrt(z.var(-1, keepdims=True) + 1e-5)
 
-    def forward(self, x):
-        mean_square = torch.einsum("...d,...d->...", x, x)[..., None] / x.shape[-1]
-        return x * torch.rsqrt(mean_square + self.eps) * self.gamma
-
-def root_mean_square_norm(x, gamma, eps=1e-5):
-    return RMSNorm(gamma, eps)(x)
+    stream = x.double().numpy().copy()
+    Q, K, V, O, A, B = (M.double().numpy() for M in (W_Q, W_K, W_V, W_O, W_1, W_2))
+    seen = norm(stream)
+    wrote = np.zeros_like(stream)
+    for t in range(stream.shape[-2]):
+        past = seen[..., : t + 1, :]
+        scores = ((past @ K) * (seen[..., t : t + 1, :] @ Q)).sum(-1) / np.sqrt(Q.shape[1])
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        wrote[..., t, :] = (weights[..., None] * (past @ V)).sum(-2) @ O
+    stream = stream + wrote
+    return torch.from_numpy(stream + np.maximum(norm(stream) @ A, 0) @ B).to(x.dtype)
 """,
     ],
     "next_token_loss": [
@@ -823,64 +720,51 @@ def next_token_loss(logits, ids):
     return torch.tensor(-picked.mean(), dtype=logits.dtype)
 """,
     ],
-    "min_p": [
+    "training_step": [
         """
-def min_p(p, share):
-    out = torch.zeros_like(p)
-    for row, new in zip(p.reshape(-1, p.shape[-1]), out.view(-1, p.shape[-1])):
-        for s in range(len(row)):
-            if row[s] >= share * row.max():
-                new[s] = row[s]
-        new /= new.sum()
-    return out
+def training_step(W, ids, lr):
+    gradient, loss = torch.zeros_like(W), torch.zeros((), dtype=W.dtype)
+    n = ids[:, 1:].numel()
+    for text in ids.tolist():
+        for s, following in zip(text, text[1:]):
+            log_p = W[s] - W[s].logsumexp(0)
+            loss -= log_p[following] / n
+            gradient[s] += log_p.exp() / n
+            gradient[s, following] -= 1 / n
+    return W - lr * gradient, loss
 """,
         """
-import numpy as np
-
-class Cut:
-    def __init__(self, share):
-        self.share = share
-
-    def __call__(self, p):
-        kept = np.where(p < self.share * p.max(-1, keepdims=True), 0, p)
-        return kept / kept.sum(-1, keepdims=True)
-
-def min_p(p, share):
-    return torch.from_numpy(Cut(share)(p.numpy()))
+def training_step(W, ids, lr):
+    table = torch.nn.Parameter(W.clone())
+    optimizer = torch.optim.SGD([table], lr=lr)
+    rows, following = table[ids[:, :-1].flatten()], ids[:, 1:].flatten()
+    loss = (rows.logsumexp(-1) - rows[torch.arange(len(rows)), following]).mean()
+    loss.backward()
+    optimizer.step()
+    return table.data, loss.detach()
 """,
     ],
-    "rotary_scores": [
+    "generate": [
         """
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    q, k = x @ W_Q, y @ W_K
-    d_k = q.shape[1]
-    scores = torch.zeros(len(q), len(k), dtype=q.dtype)
-    for i in range(len(q)):
-        for j in range(len(k)):
-            for pair in range(d_k // 2):
-                angle = torch.tensor((i - j) * base ** (-2 * pair / d_k), dtype=q.dtype)
-                a, b = q[i, 2 * pair], q[i, 2 * pair + 1]
-                c, d = k[j, 2 * pair], k[j, 2 * pair + 1]
-                scores[i, j] += (a * c + b * d) * angle.cos() + (a * d - b * c) * angle.sin()
-    return scores
+def generate(table, ids, u, temperature=1.0):
+    text = ids.tolist()
+    for r in u.tolist():
+        p = (table[text[-1]].double() / temperature).softmax(-1).tolist()
+        token, total = 0, p[0]
+        while total <= r:
+            token += 1
+            total += p[token]
+        text.append(token)
+    return torch.tensor(text)
 """,
         """
-import cmath
-
-def turned(z, base):
-    rows = []
-    for position, row in enumerate(z.tolist()):
-        out = []
-        for i in range(0, len(row), 2):
-            number = complex(row[i], row[i + 1]) * cmath.exp(1j * position / base ** (i / len(row)))
-            out += [number.real, number.imag]
-        rows.append(out)
-    return torch.tensor(rows, dtype=z.dtype)
-
-def rotary_scores(x, y, W_Q, W_K, base=10_000.0):
-    queries = turned(torch.einsum("nd,dk->nk", x, W_Q), base)
-    keys = turned(torch.einsum("nd,dk->nk", y, W_K), base)
-    return torch.einsum("nk,mk->nm", queries, keys)
+def generate(table, ids, u, temperature=1.0):
+    ends = (table.double() / temperature).softmax(-1).cumsum(-1)
+    new = torch.empty(len(u), dtype=torch.int64)
+    last = ids[-1]
+    for i, r in enumerate(u):
+        last = new[i] = torch.searchsorted(ends[last], r, right=True)
+    return torch.cat([ids, new])
 """,
     ],
     "beam_trap": [
@@ -917,18 +801,26 @@ def beam_trap(D, first):
     ],
 }
 
-ALIKE = "queries and keys are reordered, or change a sign, alike"
 EQUIVALENT: dict[str, dict[str, str]] = {
+    "block": {
+        "z = x - z.mean(-1, keepdim=True)": "z is x in both calls",
+        "z = z - x.mean(-1, keepdim=True)": "z is x in both calls",
+        "scores = q @ k.mT / W_Q.shape[-1] ** 0.5": "the same width",
+        "scores = q @ k.mT / W_K.shape[-1] ** 0.5": "the same width",
+        "scores = q @ k.mT / k.shape[-1] ** 0.5": "the same width",
+    },
+    "training_step": {
+        "return (W - lr * gradient, loss)": "the same number",
+        "table = W.requires_grad_()": "the same numbers; only a flag of W is set",
+        "return (table - lr * gradient, loss.detach())": "the same numbers",
+        "log_p = table[ids[:, :]].log_softmax(-1)": "gather leaves the last out",
+    },
+    "generate": {
+        "p = (table[ids[-1]] / temperature).softmax(-0)": "one axis",
+        "token = (p.cumsum(-0) <= r).sum()": "one axis",
+    },
     "next_token_loss": {
         "log_probabilities = logits[:, :].log_softmax(-1)": "gather leaves the last out"
-    },
-    "rotary_scores": {
-        "return turn(x @ W_Q) @ turn(y @ W_K).mT": "two axes",
-        "a, b, cos, sin = (z[:, ::2], z[:, 1::2], angle.cos(), angle.sin())": "the same slice",
-        "return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).flatten(1)": ALIKE,
-        "return torch.stack([a * cos - b * sin, a * sin + b * cos], 1).flatten(1)": ALIKE,
-        "return torch.stack([a * cos - b * sin, a * sin + b * cos], -2).flatten(1)": ALIKE,
-        "return torch.stack([b * sin - a * cos, a * sin + b * cos], -1).flatten(1)": ALIKE,
     },
     "beam_trap": {
         "start[first], start[b], start[c] = (0.4, 0.35, 0.25)": "a is first",
