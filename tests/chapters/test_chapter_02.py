@@ -64,7 +64,7 @@ def test_elman_uses_more_than_four_tokens_and_hardly_more_than_a_dozen() -> None
 
 @pytest.mark.parametrize(("width", "start"), [(32, 1), (128, 1), (128, 2), (256, 0)])
 def test_the_gradient_vanishes_at_gain_1_and_explodes_at_gain_2(width: int, start: int) -> None:
-    """From the loss; the control, other inputs, moves the border, so that it says whose they are."""
+    """From the loss; the control, other inputs, moves the border."""
     chapter = definitions("02_rnn", "reach", "with_gain")
 
     def ratio(gain: float, inputs: float) -> float:
@@ -118,9 +118,9 @@ def test_recall_first_measures_patience_and_then_width() -> None:
     best = {
         d: max(runs.values(), key=lambda c: float(c[:, -1].mean())) for d, runs in share.items()
     }
-    assert best[128][:, 1].mean() < best[32][:, 1].mean() + 0.05
-    assert best[128][:, -1].min() > 0.9
-    assert 0.6 < best[32][:, -1].min() < best[32][:, -1].max() < 0.85
+    assert best[128][:, 1].mean() <= best[32][:, 1].mean()
+    assert 0.935 < best[128][:, -1].min() < best[128][:, -1].max() < 0.995
+    assert 2 / 3 - 0.01 < best[32][:, -1].min() < best[32][:, -1].max() < 5 / 6 + 0.01
     assert max(curves[:, -1].max() for curves in share[8].values()) < 1 / 3
     for rate in share[8]:  # the order of the widths does not hang on the rate
         ends = [share[width][rate][:, -1].mean() for width in (8, 32, 128)]
