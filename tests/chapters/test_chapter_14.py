@@ -8,13 +8,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 from chapter_code import definitions
-from each import each
 from torch import Tensor
 
 from attnlib.attention import attention, causal_mask
-from attnlib.data import reviews
-from attnlib.pretrained import language_model, smollm2
 from attnlib.pretrained.gguf import unpack_q4_1
+from attnlib.pretrained.published import smollm2_file
 
 HERE = definitions(
     "14_today",
@@ -39,10 +37,10 @@ def stretches(today: SimpleNamespace) -> Tensor:
     return today.long_reviews(4, 256, start=60)
 
 
-def interval(each: Tensor) -> tuple[float, float]:
-    """The ends of a 95 % interval of the mean over the first axis."""
-    half = 1.96 * each.double().std() / len(each) ** 0.5
-    return float(each.mean() - half), float(each.mean() + half)
+def interval(values: Tensor) -> tuple[float, float]:
+    """The ends of a 95 % interval of the mean, over reviews."""
+    half = 1.96 * values.double().std() / len(values) ** 0.5
+    return float(values.mean() - half), float(values.mean() + half)
 
 
 # --- four lines -----------------------------------------------------------------------------------
@@ -68,14 +66,16 @@ def test_four_lines_make_the_loaded_model_and_three_cannot_be_taken_back(today):
 
 
 @torch.no_grad()
-def test_each_line_is_the_librarys(today_config=None):
+def test_rms_norm_is_torchs_and_sees_the_mean():
     torch.manual_seed(0)
     x, gain = torch.randn(3, 5, 48), torch.randn(48)
     norm = torch.nn.RMSNorm(48, eps=1e-5)
     norm.weight.data = gain
     assert (HERE.rms_norm(x, gain) - norm(x)).abs().max() < 1e-5
     moved = HERE.rms_norm(x + 3, gain)
-    assert (moved - HERE.rms_norm(x, gain)).abs().max() > 0.1, "it would leave the mean"
+    assert (moved - HERE.rms_norm(x, gain)).abs().max() > 0.1, (
+        "a mean is seen, other than by LayerNorm"
+    )
 
 
 @pytest.mark.slow
@@ -116,8 +116,6 @@ def test_the_cache_weighs_what_the_formula_says(today):
     assert today.cache_bytes(8192, kv_heads=9) == 3 * today.cache_bytes(8192)
     config = today.model.config
     assert today.cache_bytes(1) == 2 * config.layers * config.kv_heads * 64 * 2
-    from attnlib.pretrained.published import smollm2_file
-
     assert today.cache_bytes(8192) > smollm2_file().path.stat().st_size
 
 
