@@ -1,4 +1,4 @@
-"""The autograded tasks, a module per chapter: ch01 … ch13, each with `TASKS`."""
+"""The autograded tasks, a module per chapter: ch01 … ch14, each with `TASKS`."""
 
 from functools import cache
 from importlib import import_module
@@ -19,6 +19,7 @@ EXERCISES = (
     "11_probing",
     "12_identifiability",
     "13_geometry",
+    "14_today",
 )
 
 

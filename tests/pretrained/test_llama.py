@@ -288,6 +288,7 @@ def test_weights_are_those_that_transformers_makes_of_the_file(smollm2, publishe
 
 
 @pytest.mark.slow
+@pytest.mark.claim(92)
 @torch.no_grad()
 @pytest.mark.parametrize(
     "i", [pytest.param(i, marks=pytest.mark.long if i % 5 else ()) for i in range(20)]
