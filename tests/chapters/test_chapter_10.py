@@ -408,12 +408,15 @@ def test_what_a_map_carries_is_a_small_part_of_what_a_word_knows(minilm):
         hits = CHAPTER.replaced((name, reverse))
         after = heads.pooled(hits["after"]).item()
         assert after > heads.pooled(hits["null"]) + 0.1
+        before = heads.pooled(hits["before"]).item()
+        assert before > 0.75 * after  # most was known
         falls = [heads.pooled(hits["even", h]).item() - after for h in range(12)]
         assert sorted(falls).index(falls[named]) < 2  # with most of its layer
         paired = zip(hits["even", named], hits["after"], strict=True)
         low, high = heads.interval([now.float() - then.float() for now, then in paired])
         assert high < 0
         assert low > -0.25 * after  # and yet most of what is known stays
+        assert after - before < 2.5 * abs(low)  # the layer adds about what the map is worth
         right = [heads.pooled(hits["right", h]).item() - after for h in range(12)]
         assert right[named] > 0
         assert max(right[h] for h in range(12) if h != named) > 0.5 * right[named]

@@ -106,6 +106,7 @@ def test_a_weight_is_bound_by_the_row_and_by_the_nullity():
     assert (found.diff(dim=1) < 0).all()
     assert found[0, 2] < 0.01
     assert found[2].min() > 0.85
+    assert CHAPTER.kept(0.9, 12, among=True).max() < 0.01  # its values among the others'
 
 
 def test_the_lead_is_found_by_a_program_of_its_own(real):
