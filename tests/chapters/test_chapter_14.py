@@ -117,6 +117,10 @@ def test_the_cache_weighs_what_the_formula_says(today):
     config = today.model.config
     assert today.cache_bytes(1) == 2 * config.layers * config.kv_heads * 64 * 2
     assert today.cache_bytes(8192) > smollm2_file().path.stat().st_size
+    half = 2 * sum(W.numel() for W in today.model.parameters())
+    assert 268.5e6 < half < 269.5e6
+    assert 0.695 < today.cache_bytes(8192) / half < 0.705, "the file is smaller, being packed"
+    assert 2 < today.cache_bytes(8192, kv_heads=9) / half < 2.2
 
 
 # --- windows and sinks ----------------------------------------------------------------------------
