@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -205,7 +204,7 @@ WAYS = ["a warm interpreter's copies", pytest.param("new interpreters", marks=py
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[Run]"]]:
+def runs(request: pytest.FixtureRequest) -> dict[str, "Future[Run]"]:
     """Every case under way, four at a time; a test waits for its own."""
     course = [
         str(ROOT / name)
@@ -237,7 +236,7 @@ def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[Run]"]]:
             for name, cells in ({"look": look} | CASES).items()
         }
         pool.shutdown()  # what is exchanged for this fixture is exchanged for no other test
-    yield found
+    return found
 
 
 @pytest.fixture(scope="module")
