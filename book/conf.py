@@ -1,5 +1,6 @@
 """How Sphinx writes the pages; `book.pages` makes the sources and says where their files are."""
 
+from pathlib import Path
 from typing import Any
 
 from book import ROOT
@@ -62,6 +63,17 @@ def mend(app: Any, page: str, template: str, context: dict[str, Any], doctree: A
         context["body"] = context.get("body", "").replace(old, new)
 
 
+def label(app: Any, error: Exception | None) -> None:
+    """Sphinx calls this when the pages are written: the theme's arrows get a name."""
+    for page in Path(app.outdir).rglob("*.html") if error is None else ():
+        text = page.read_text(encoding="utf-8")
+        arrow = '<summary><span class="toctree-toggle"'
+        named = arrow.replace("<summary>", '<summary aria-label="Side roads">')
+        if arrow in text:
+            page.write_text(text.replace(arrow, named), encoding="utf-8")
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls."""
     app.connect("html-page-context", mend)
+    app.connect("build-finished", label)

@@ -89,7 +89,7 @@ def test_folded_code_opens_over_the_slide(browser: Any, decks: Path) -> None:
     )
     page.locator("section.present summary").first.click()
     opened = page.locator("dialog[open]")
-    assert opened.locator("pre, p").count() > 0
+    assert opened.locator("pre, p, table").count() > 0
     size = opened.evaluate("node => getComputedStyle(node.querySelector('pre') ?? node).fontSize")
     assert float(size.removesuffix("px")) >= 16
     page.keyboard.press("Escape")
