@@ -79,7 +79,7 @@ def vocabularies(name: str = "translator") -> Words:
 def exact(model: Any, words: Words, chosen: list[int]) -> dict[int, float]:
     """Share of translations right to the last word, by the number of English words."""
     sources, targets = sentences(chosen)
-    written, _ = translate(model, words.source.batch(sources), longest=25)
+    written = translate(model, words.source.batch(sources), longest=25)
     hits = defaultdict(list)
     for row, source, target in zip(written, sources, targets, strict=True):
         hits[len(source) - 1].append(words.target.decode(row) == target)
