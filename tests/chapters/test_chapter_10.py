@@ -47,7 +47,7 @@ CHAPTER = definitions(
 ROLES = definitions(
     "more/10_roles",
     *("times_even", "planted_set", "PATTERNS", "spread", "one_pattern", "planted_map"),
-    "pattern_features",
+    *("pattern_features", "on_rarest"),
 )
 RELEVANCE = definitions(
     "more/10_relevance",
@@ -177,10 +177,7 @@ def test_the_first_marker_is_inflated_and_splitting_words_is_not_why(minilm, unt
     assert by_token[whole].mean() > 5  # no word is split
     assert 0.8 * by_token.mean() < by_word.mean() < by_token.mean()
     assert torch.allclose(by_token[whole], by_word[whole], atol=1e-3)
-    mass = [
-        torch.stack([heads.mass_on(A[:, :, 1:-1], [0]).mean() for A in maps])
-        for maps in (tokens, words)
-    ]
+    mass = [torch.stack([A[:, :, 1:-1, 0].mean() for A in maps]) for maps in (tokens, words)]
     assert (mass[0].mean() - mass[1].mean()).abs() < 0.02  # the merge keeps the weight
     blind = CHAPTER.maps_of(untrained, texts[:100])
     assert ROLES.times_even(blind, 0).mean() < 1.5
@@ -292,12 +289,12 @@ def test_a_head_prefers_rare_tokens_wherever_they_stand(minilm):
     for A, ids in zip(CHAPTER.unmarked(tokens), texts, strict=True):
         rows.append((heads.pointed_at(A)[0, 9], count[torch.tensor(ids[1:-1])]))
     rows = [(s, f) for s, f in rows if len(f) >= 8]
-    rarest = [heads.on_rarest(s, f) for s, f in rows]
+    rarest = [ROLES.on_rarest(s, f) for s, f in rows]
     chance = heads.pooled((f == f.min()).float() for _, f in rows)
     others = []
     for same in CHAPTER.same_length([f for _, f in rows]):
         for n, other in zip(same, same[1:] + same[:1], strict=True):
-            others += [heads.on_rarest(rows[n][0], rows[other][1])] * (n != other)
+            others += [ROLES.on_rarest(rows[n][0], rows[other][1])] * (n != other)
     assert heads.interval(rarest)[0] > 3 * chance
     assert heads.interval(rarest)[0] > 2 * heads.interval(others)[1]
     once, common = [], []  # of equal frequency, and not the rarest of their sentence
