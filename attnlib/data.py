@@ -9,11 +9,10 @@ import csv
 import hashlib
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -129,11 +128,6 @@ _GERMAN = re.compile(
     "neun(?!z)|zehn|elf|zwölf|(?:vier|fünf|sech|sieb|acht|neun)zehn|zwanzig|dreißig|"
     "(?:vier|fünf|sech|sieb|acht|neun)zig|hundert|tausend|und|minus|[A-Z][a-z]+"
 )
-# French writes a hyphen between a ten and what follows it.
-_FRENCH_TEN = re.compile("vingt|trente|quarante|cinquante|soixante|dix")
-_FRENCH_ONE = re.compile(
-    "un|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|onze|douze|treize|quatorze|quinze|seize"
-)
 _LARGEST = 10**15
 
 
@@ -173,34 +167,6 @@ def spell(number: int, language: str = "en") -> tuple[str, ...]:
             raise RuntimeError(f"{text!r} has parts beyond {parts}: num2words spells differently")
         return parts
     return tuple(re.split(r"[\s-]+", text))
-
-
-def join_words(words: Sequence[str], language: str) -> str:
-    """The usual spelling of a German or French number, from the words of `spell`.
-
-    German writes everything below a million in one word. French puts a hyphen inside numbers
-    below a hundred, but not around "et".
-
-    Raises:
-        ValueError: for another language.
-
-    >>> join_words(["zwei", "Millionen", "ein", "und", "zwanzig", "tausend"], "de")
-    'zwei Millionen einundzwanzigtausend'
-    >>> join_words(["mille", "quatre", "vingt", "dix", "sept"], "fr")
-    'mille quatre-vingt-dix-sept'
-    """
-    if language not in ("de", "fr"):
-        raise ValueError(f"join_words writes 'de' or 'fr', got {language!r}")
-    text = "".join(words[:1])
-    for left, right in pairwise(words):
-        if language == "de":
-            apart = left == "minus" or left[0].isupper() or right[0].isupper()
-            text += (" " if apart else "") + right
-        else:
-            eighty = left == "quatre" and right.startswith("vingt")
-            close = _FRENCH_TEN.fullmatch(left) and _FRENCH_ONE.fullmatch(right)
-            text += ("-" if eighty or close else " ") + right
-    return text
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Decoding: from a model that scores the next token to a text.
 
 Argmax, sampling, temperature, top-k, nucleus and beam search, for every language model of the
-course; `translate` has an encoder–decoder write in the same ways. A transformer reads each token
+course; `translate` has an encoder–decoder write greedily. A transformer reads each token
 once: its keys and values are kept in a `KVCache`. Speculative decoding, length penalties and banned
 words are left out.
 """
@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +17,7 @@ from attnlib.models.cache import KVCache
 from attnlib.models.evaluation import evaluating
 from attnlib.models.seq2seq import EncoderOutput
 from attnlib.models.transformer import Transformer
-from attnlib.tokenizers.words import BOS, EOS, PAD, pad, trim
+from attnlib.tokenizers.words import BOS, EOS, PAD, pad
 
 Prompts = TypeVar("Prompts", Tensor, list[Tensor])  # a prompt, or several
 Choose = Callable[[Tensor, int], int]  # logits (D,) and the row of the batch, to a token
@@ -53,7 +52,7 @@ def next_distribution(
     p = ((logits - logits.amax(-1, keepdim=True)) / temperature).softmax(-1)
     if top_k is None and (top_p is None or top_p == 1):  # 1 keeps all, however the sum is rounded
         return p
-    scores = _descending(logits)
+    scores = logits.sort(-1, descending=True).values
     kept = torch.full_like(scores[..., :1], top_k or logits.shape[-1], dtype=torch.int64)
     if top_p is not None and top_p < 1:
         ordered = ((scores - scores[..., :1]) / temperature).softmax(-1)
@@ -69,15 +68,6 @@ def next_distribution(
         keep &= ~equal | (equal.cumsum(-1) <= equal.sum(-1, keepdim=True) - surplus)
     p = p.masked_fill(~keep, 0.0)
     return p / p.sum(-1, keepdim=True)
-
-
-def _descending(x: Tensor) -> Tensor:
-    """The numbers of each row from the largest to the smallest.
-
-    Sorted by numpy, which is ten times as fast at it on a processor, and no ids are carried along.
-    """
-    numbers = x.detach().cpu().to(torch.promote_types(x.dtype, torch.float32)).numpy()
-    return torch.from_numpy(-np.sort(-numbers)).to(x)
 
 
 def generate(
@@ -145,38 +135,25 @@ def _most_probable(logits: Tensor, row: int) -> int:
     return int(logits.argmax())
 
 
-@torch.no_grad()
-def translate(
-    model: Any, source: Tensor, beams: int = 1, longest: int = 60
-) -> tuple[Tensor, Tensor]:
-    """What an encoder–decoder makes of each source: greedy, or the best that some beams find.
+def translate(model: Any, source: Tensor, longest: int = 60) -> Tensor:
+    """What an encoder–decoder makes of each source, each time with the most probable token.
 
-    A beam may lose the greedy path, so the greedy translation is always one of the candidates.
-    Ranked by log p, short translations are favoured. <pad> and <s> are never written.
+    <pad> and <s> are never written.
 
     Args:
         model: a `Seq2Seq` or a `Translator`.
         source: ids (B, S), padded at the end.
-        beams: beginnings that are kept at each step.
         longest: tokens; stop there even without </s>.
 
     Returns:
-        ids (B, T) without <s>, <pad> after </s>, and the log-probability of each row, (B,) nats.
+        ids (B, T) without <s>, <pad> after </s>.
 
     Raises:
-        ValueError: if there is not at least one beam, or `longest` is negative.
+        ValueError: if `longest` is negative.
     """
-    start = torch.tensor([BOS])
-    texts = _continue(_Writer(model, source), [start] * len(source), longest, _most_probable, EOS)
-    if beams != 1:
-        writers = [_Writer(model, trim(row[None])) for row in source]
-        texts += [beam_search(one, start, longest, beams, EOS)[0].ids for one in writers]
-    ids = pad([text.tolist() for text in texts])
-    with evaluating(model):
-        log_p = model(source.repeat(len(ids) // len(source), 1), ids[:, :-1]).log_softmax(-1)
-    each = log_p.gather(-1, ids[:, 1:, None])[..., 0].masked_fill(ids[:, 1:] == PAD, 0.0)
-    best, place = each.sum(1).view(-1, len(source)).max(0)
-    return trim(ids[place * len(source) + torch.arange(len(source)), 1:]), best
+    starts = [torch.tensor([BOS])] * len(source)
+    texts = _continue(_Writer(model, source), starts, longest, _most_probable, EOS)
+    return pad([text[1:].tolist() for text in texts])
 
 
 @dataclass(frozen=True)
@@ -231,12 +208,12 @@ def beam_steps(
         raise ValueError(f"beam search needs at least one beam, got {beams}")
     steps = [[Beam(_prompts(ids, max_new_tokens)[0], 0.0)]]
     alive, rows = [0], [0]  # places in the last step that go on, and their rows in the cache
-    reader = model if isinstance(model, _Writer) else _Reader(model)
-    with evaluating(reader.model):
+    reader = _Reader(model)
+    with evaluating(model):
         for _ in range(max_new_tokens):
             last = steps[-1]
-            log_p = reader.log_p([last[place].ids.tolist() for place in alive], rows)
-            steps.append(_widen(last, alive, log_p, beams))
+            logits = reader.read([last[place].ids.tolist() for place in alive], rows)
+            steps.append(_widen(last, alive, logits.double().log_softmax(-1), beams))
             before = alive
             alive = [i for i, beam in enumerate(steps[-1]) if int(beam.ids[-1]) != stop]
             rows = [before.index(steps[-1][place].parent) for place in alive]
@@ -268,13 +245,11 @@ class _Writer:
 
     @torch.inference_mode()
     def read(self, texts: list[list[int]], rows: list[int]) -> Tensor:
-        """ln p (B, D) of the token after each text; text i goes on from row `rows[i]` before."""
+        """Logits (B, D) of the token after each text; text i goes on from row `rows[i]` before."""
         self.encoded = EncoderOutput(*(part[rows] for part in self.encoded))
         last = torch.tensor([text[-1] for text in texts])
         self.state, logits, _ = self.model.step(self.state[rows], last, self.encoded)
-        return torch.index_fill(logits.log_softmax(-1), -1, torch.tensor([PAD, BOS]), -torch.inf)
-
-    log_p = read
+        return torch.index_fill(logits, -1, torch.tensor([PAD, BOS]), -torch.inf)
 
 
 class _Reader:
@@ -302,10 +277,6 @@ class _Reader:
             assert isinstance(self.model, Transformer)
             state = self.model.hidden(torch.tensor(new, device=W_U.device), cache=self.cache)
         return torch.matmul(state[:, -1], W_U)
-
-    def log_p(self, texts: list[list[int]], rows: list[int]) -> Tensor:
-        """ln p (B, D) of the token after each text, as `read`."""
-        return self.read(texts, rows).double().log_softmax(-1)
 
 
 def _continue(

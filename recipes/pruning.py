@@ -16,16 +16,16 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attnlib.explain.relevance import alpha_beta_rule, relevance, z_rule
 from attnlib.models import Translator
 from attnlib.models.edits import Edit
-from attnlib.models.gates import attention_layers, gate_edits, gate_shape, hard_concrete, p_open
 from attnlib.models.seq2seq import translation_loss
 from attnlib.pretrained.checkpoints import card, load
-from attnlib.pretrained.translators import Rows, numbers, quality, rows_of, vocabularies
 from attnlib.tokenizers.words import PAD
 from recipes import translation
 from recipes.cards import result, rounded
+from recipes.gates import attention_layers, gate_edits, gate_shape, hard_concrete, p_open, quality
+from recipes.relevance import alpha_beta_rule, relevance, z_rule
+from recipes.translation import Rows, numbers, rows_of, vocabularies
 
 LAMBDAS, PRUNED = (0.01, 0.03, 0.1, 0.2, 0.4), 0.2  # PRUNED: compared with other choices
 CHOICES = ("relevance, z-rule", "one by one", "magnitude", "random 0", "random 1")

@@ -7,7 +7,7 @@ trusted. Roles are those of Voita et al. (2019).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -18,16 +18,6 @@ from torch import Tensor
 def pointed_at(attention: Tensor) -> Tensor:
     """The source with the largest weight of each destination: (..., T, S) to int64 (..., T)."""
     return attention.argmax(-1)
-
-
-def confidence(attention: Tensor) -> Tensor:
-    """The largest weight of each destination: (..., T, S) to (..., T)."""
-    return attention.amax(-1)
-
-
-def mass_on(attention: Tensor, sources: Sequence[int]) -> Tensor:
-    """The weight of each destination on all of some sources together: (..., T, S) to (..., T)."""
-    return attention[..., list(sources)].sum(-1)
 
 
 def at_offset(pointed: Tensor, offset: int) -> Tensor:
@@ -60,19 +50,6 @@ def on_sources(pointed: Tensor, destinations: Tensor, sources: Tensor) -> Tensor
         bool (..., n).
     """
     return pointed[..., destinations] == sources
-
-
-def on_rarest(pointed: Tensor, frequency: Tensor) -> Tensor:
-    """Whether each destination points at the least frequent source, or at one of several.
-
-    Args:
-        pointed: (..., T), from `pointed_at`.
-        frequency: of the S sources, in any unit.
-
-    Returns:
-        bool (..., T).
-    """
-    return frequency[pointed] == frequency.min()
 
 
 # --- over many texts --------------------------------------------------------------------------

@@ -31,18 +31,6 @@ def numerical_rank(matrix: Tensor, relative: float = RELATIVE) -> Tensor:
     return rank
 
 
-def nullity_bound(d_s: int, d_v: int, d: int) -> int:
-    """The least dimension that the left null space of [T, 1] can have for d_s tokens.
-
-    T = V W_O has rank at most min(d_v, d), the ones add 1, and no matrix of d_s rows has a rank
-    above d_s. So the nullity is at least max(0, d_s − min(d_v, d) − 1).
-
-    >>> nullity_bound(40, 8, 32), nullity_bound(5, 8, 32)
-    (31, 0)
-    """
-    return max(0, d_s - min(d_v, d) - 1)
-
-
 def null_space(T: Tensor, relative: float = RELATIVE) -> Tensor:
     """An orthonormal basis of the left null space of [T, 1].
 

@@ -103,30 +103,6 @@ class TransformerConfig:
 
     @classmethod
     def gpt2(cls) -> "TransformerConfig":
-        """GPT-2 small as published (Radford et al. 2019).
-
-        >>> f"{TransformerConfig.gpt2().parameter_count:,}"
-        '124,439,808'
-        """
+        """GPT-2 small as published (Radford et al. 2019): 124,439,808 parameters."""
         config = cls(50_257, 768, layers=12, heads=12, d_ff=3072, max_len=1024, dropout=0.1)
         return replace(config, activation="gelu_tanh", bias=True, tied=True)
-
-    @property
-    def parameter_count(self) -> int:
-        """Numbers learned, by formula, without building the model; what is tied counts once."""
-        d, heads, bias = self.d_model, self.heads, int(self.bias)
-        added, shared = self.combine == "add", self.kv_heads or heads
-        d_k = d // heads if self.d_k is None else self.d_k
-        d_v = (d if added else d // heads) if self.d_v is None else self.d_v
-        W_QKV = (d + bias) * (heads * d_k + shared * (d_k + d_v))  # a bias is one more row
-        W_O = ((1 if added else heads) * d_v + bias) * d
-        d_ff = self.d_ff or 0
-        ff = (d + bias + d * self.gated) * d_ff + (d_ff + bias) * d if d_ff else 0
-        norms = 0 if self.norm == "none" else 2 if d_ff else 1  # of a layer
-        last_norms = self.embed_norm + (self.norm == "pre")
-        per_norm = 2 * d if self.norm_kind == "layer" else d
-        rows = self.vocab_size * (1 + (self.head and not self.tied))
-        rows += self.max_len * (self.positions == "learned")
-        norms += self.cross and self.norm != "none"
-        attention = (1 + self.cross) * (W_QKV + W_O)
-        return rows * d + self.layers * (attention + ff + norms * per_norm) + last_norms * per_norm

@@ -9,7 +9,6 @@ merged first. Together with GPT-2's order of the bytes, that is the rule of the 
 library, so both learn the same merges in the same order, whatever the order of the texts.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,24 +24,9 @@ _PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
 BYTES = (*_PRINTABLE, *(byte for byte in range(256) if byte not in _PRINTABLE))  # id -> byte
 ToId = Mapping[int, str | None]  # byte -> chr(id), or None for a byte that is no token
 _TO_ID: ToId = {byte: chr(i) for i, byte in enumerate(BYTES)}
-# The same for ASCII text, where the standard library's `re`, which has no \p, is faster.
-_ASCII = r"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+"
 # SmolLM2 takes every digit for itself first, and cuts what is between them as GPT-2 does.
 _DIGITS = r"\p{N}|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
-_DIGITS_ASCII = r"[0-9]|'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[^\sA-Za-z0-9]+|\s+(?![^\s0-9])|\s+"
-_UNSEEN = (
-    4,
-    6,
-    19,
-    20,
-    22,
-    29,
-    192,
-    193,
-    241,
-    242,
-    *range(245, 256),
-)  # bytes without a token there
+_UNSEEN = {4, 6, 19, 20, 22, 29, 192, 193, 241, 242} | {*range(245, 256)}  # no tokens there
 
 
 @dataclass(frozen=True)
@@ -50,24 +34,20 @@ class Scheme:
     """Where a family of tokenizers cuts a text, and the ids of its bytes and special tokens.
 
     Attributes:
-        pattern, ascii: the pre-tokens of any text, and of one in ASCII.
+        pattern: of a pre-token.
         bytes: those that are tokens, in the order of their ids.
         specials_first: whether the special tokens have the first ids, or the last.
     """
 
     pattern: "regex.Pattern[str]"
-    ascii: re.Pattern[str]
     bytes: tuple[int, ...]
     specials_first: bool
 
 
 SCHEMES = {
-    "gpt2": Scheme(regex.compile(PATTERN), re.compile(_ASCII, re.ASCII), BYTES, False),
+    "gpt2": Scheme(regex.compile(PATTERN), BYTES, False),
     "smollm": Scheme(
-        regex.compile(_DIGITS),
-        re.compile(_DIGITS_ASCII, re.ASCII),
-        tuple(byte for byte in BYTES if byte not in _UNSEEN),
-        True,
+        regex.compile(_DIGITS), tuple(byte for byte in BYTES if byte not in _UNSEEN), True
     ),
 }
 
@@ -83,8 +63,7 @@ def pre_tokenize(text: str, scheme: str = "gpt2") -> list[str]:
     >>> pre_tokenize("don't cut  25day!", "smollm")
     ['don', "'t", ' cut', '  ', '2', '5', 'day', '!']
     """
-    one = SCHEMES[scheme]
-    pieces: list[str] = (one.ascii if text.isascii() else one.pattern).findall(text)
+    pieces: list[str] = SCHEMES[scheme].pattern.findall(text)
     return pieces
 
 

@@ -1,7 +1,8 @@
 """What chapter 10 concludes, with the controls that could have refuted it.
 
 The sentences here are others than those of the chapter. The measures themselves are tested in
-tests/explain/test_heads.py, relevance in test_relevance.py, gates in tests/models/test_gates.py.
+tests/explain/test_heads.py; relevance and gates, as the recipes have them, in
+tests/recipes/test_relevance.py and test_gates.py.
 """
 
 from dataclasses import replace
@@ -18,16 +19,24 @@ from sklearn.preprocessing import StandardScaler
 from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.explain import heads
-from attnlib.explain.relevance import alpha_beta_rule, relevance, z_rule
 from attnlib.models import Transformer
-from attnlib.models.gates import attention_layers
 from attnlib.pretrained import card, load
-from attnlib.pretrained.translators import exact, numbers, quality, rows_of, vocabularies
 from attnlib.trace import Trace, merge_words
 from attnlib.training import token_stream
 from recipes import translation
+from recipes.gates import (
+    HIGH,
+    LOW,
+    TEMPERATURE,
+    attention_layers,
+    gate_edits,
+    hard_concrete,
+    p_open,
+    quality,
+)
 from recipes.pruning import measuring_rows, with_gates
-from recipes.translation import TRANSLATORS, learn
+from recipes.relevance import alpha_beta_rule, relevance, z_rule
+from recipes.translation import TRANSLATORS, exact, learn, numbers, rows_of, vocabularies
 
 CHAPTER = definitions(
     "10_heads",
@@ -38,14 +47,21 @@ CHAPTER = definitions(
 ROLES = definitions(
     "more/10_roles",
     *("times_even", "planted_set", "PATTERNS", "spread", "one_pattern", "planted_map"),
-    "pattern_features",
+    *("pattern_features", "on_rarest"),
 )
 RELEVANCE = definitions(
     "more/10_relevance",
     *("without_shifts", "rank_correlation", "lottery", "ranked"),
     *("from_layers", "ties_drawn", "within_layers"),
+    *("numbers", "sentences", "rows_of", "exact", "words", "known"),
+    *("z_rule", "not_zero", "alpha_beta_rule", "Linear", "passed", "handed_back"),
 )
-PRUNING = definitions("more/10_pruning", "properties", "commonest", "difference", "beside_null")
+PRUNING = definitions(
+    "more/10_pruning",
+    *("numbers", "sentences", "rows_of", "words", "known", "layers", "edits_of"),
+    *("apart", "judged", "without", "LOW", "HIGH", "BETA", "hard_concrete", "p_open"),
+    *("properties", "commonest", "difference", "beside_null"),
+)
 SPACE = CHAPTER.read.__globals__
 HALF = 250
 
@@ -161,10 +177,7 @@ def test_the_first_marker_is_inflated_and_splitting_words_is_not_why(minilm, unt
     assert by_token[whole].mean() > 5  # no word is split
     assert 0.8 * by_token.mean() < by_word.mean() < by_token.mean()
     assert torch.allclose(by_token[whole], by_word[whole], atol=1e-3)
-    mass = [
-        torch.stack([heads.mass_on(A[:, :, 1:-1], [0]).mean() for A in maps])
-        for maps in (tokens, words)
-    ]
+    mass = [torch.stack([A[:, :, 1:-1, 0].mean() for A in maps]) for maps in (tokens, words)]
     assert (mass[0].mean() - mass[1].mean()).abs() < 0.02  # the merge keeps the weight
     blind = CHAPTER.maps_of(untrained, texts[:100])
     assert ROLES.times_even(blind, 0).mean() < 1.5
@@ -276,12 +289,12 @@ def test_a_head_prefers_rare_tokens_wherever_they_stand(minilm):
     for A, ids in zip(CHAPTER.unmarked(tokens), texts, strict=True):
         rows.append((heads.pointed_at(A)[0, 9], count[torch.tensor(ids[1:-1])]))
     rows = [(s, f) for s, f in rows if len(f) >= 8]
-    rarest = [heads.on_rarest(s, f) for s, f in rows]
+    rarest = [ROLES.on_rarest(s, f) for s, f in rows]
     chance = heads.pooled((f == f.min()).float() for _, f in rows)
     others = []
     for same in CHAPTER.same_length([f for _, f in rows]):
         for n, other in zip(same, same[1:] + same[:1], strict=True):
-            others += [heads.on_rarest(rows[n][0], rows[other][1])] * (n != other)
+            others += [ROLES.on_rarest(rows[n][0], rows[other][1])] * (n != other)
     assert heads.interval(rarest)[0] > 3 * chance
     assert heads.interval(rarest)[0] > 2 * heads.interval(others)[1]
     once, common = [], []  # of equal frequency, and not the rarest of their sentence
@@ -453,6 +466,45 @@ def test_length_is_a_matter_of_the_positions():
         > 0.5
         > max(run["11"] for run in compared["sinusoidal"])
     )
+
+
+def test_the_side_roads_draw_and_read_the_numbers_of_the_recipe():
+    new, longer = numbers(30, 3, tested=True), numbers(10, 3, range(10, 15), tested=True)
+    for road in (RELEVANCE, PRUNING):
+        assert road.numbers(30, 3) == new
+        assert road.numbers(10, 3, range(10, 15)) == longer
+        pairs = zip(road.rows_of(road.words, new), rows_of(vocabularies(), new), strict=True)
+        assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
+    model = load("translator-2")
+    assert RELEVANCE.exact(model, longer) == exact(model, vocabularies(), longer)
+
+
+@pytest.mark.claim(69)
+def test_the_gates_of_the_side_road_are_those_of_the_recipe():
+    model, gates = load("translator"), torch.rand(6, 4)
+    assert PRUNING.layers == attention_layers(model)
+    assert (PRUNING.LOW, PRUNING.HIGH, PRUNING.BETA) == (LOW, HIGH, TEMPERATURE)
+    u, log_a = torch.rand(2, 200)
+    assert torch.equal(PRUNING.hard_concrete(4 * log_a, u), hard_concrete(4 * log_a, u))
+    assert torch.equal(PRUNING.p_open(4 * log_a), p_open(4 * log_a))
+    source, target = (part[:5] for part in PRUNING.judged)
+    ours, theirs = PRUNING.edits_of(gates), gate_edits(model, gates)
+    assert torch.equal(model(source, target, ours), model(source, target, theirs))
+    closed = torch.ones(24).index_fill(0, torch.tensor([3, 17]), 0).view(6, 4)
+    assert PRUNING.without(model, [3, 17]) == quality(model, PRUNING.judged, closed)
+
+
+@pytest.mark.claim(68)
+@pytest.mark.parametrize("rule", [z_rule, alpha_beta_rule])
+def test_the_relevance_of_the_side_road_is_that_of_the_recipe(rule):
+    rows, model = rows_of(vocabularies(), numbers(5, 4, tested=True)), load("translator").double()
+    found, own = relevance(model, *rows, rule), getattr(RELEVANCE, rule.__name__)
+    score, lost = RELEVANCE.handed_back(model, *rows, own)
+    torch.testing.assert_close(score, found.score)
+    torch.testing.assert_close(lost, found.leak, atol=1e-9, rtol=1e-6)
+    x, W, b = (torch.randn(n).double() for n in ((4, 5), (5, 3), (3,)))
+    R = torch.randn(4, 3).double()
+    torch.testing.assert_close(own(x, W, R, b), rule(x, W, R, b))
 
 
 @pytest.mark.claim(68)

@@ -32,8 +32,6 @@ def test_parts_are_configurations_of_one_transformer():
     assert model.encoder.W_U is None
     assert model.decoder.config.causal
     assert model.decoder.config.cross
-    for part in (model.encoder, model.decoder):
-        assert part.parameter_count == part.config.parameter_count
 
 
 @each("norm", ["pre", "post"])
@@ -99,17 +97,13 @@ def test_nothing_ahead_and_nothing_in_the_padding_is_seen():
 
 def test_what_it_writes_is_what_it_says_is_best():
     model, source = translator(3), ids(2, 4, 5, size=S)
-    written, total = translate(model, source, longest=6)
+    written = translate(model, source, longest=6)
     logits = model(source, torch.cat([torch.full((4, 1), BOS), written[:, :-1]], 1))
-    log_p = logits.log_softmax(-1)
     logits[..., [PAD, BOS]] = -torch.inf
-    for row, ids_, best in zip(logits.argmax(-1), written, range(4), strict=True):
+    for row, ids_ in zip(logits.argmax(-1), written, strict=True):
         end = (ids_ == EOS).nonzero()
         n = int(end[0]) + 1 if len(end) else len(ids_)
         assert torch.equal(row[:n], ids_[:n])
-        mine = log_p[best, torch.arange(n), ids_[:n]].sum()
-        assert total[best].item() == pytest.approx(mine.item(), abs=1e-4)
-    assert (translate(model, source, 3, 6)[1] >= total - 1e-5).all()
 
 
 def test_three_maps_for_every_layer_and_head():
@@ -148,5 +142,5 @@ def test_it_learns_to_turn_a_row_round():
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.2
-    written, _ = translate(model.eval(), source, longest=6)
+    written = translate(model.eval(), source, longest=6)
     assert (written[:, :4] == source.flip(1)).float().mean() > 0.95

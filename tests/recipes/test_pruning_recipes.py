@@ -3,8 +3,8 @@
 import torch
 
 from attnlib.models import Translator
-from attnlib.models.gates import gate_edits, p_open
 from attnlib.models.seq2seq import translation_loss
+from recipes.gates import gate_edits, p_open
 from recipes.pruning import Gated, with_gates
 
 

@@ -5,12 +5,12 @@ import torch
 
 from attnlib.data import spell
 from attnlib.decoding import translate
-from attnlib.models.gates import p_open
 from attnlib.models.seq2seq import translation_loss
-from attnlib.pretrained import checkpoints, translators
+from attnlib.pretrained import checkpoints
 from attnlib.tokenizers.words import BOS
 from recipes import pruning, translation
 from recipes.__main__ import main
+from recipes.gates import p_open
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
     monkeypatch.setenv("TQDM_DISABLE", "1")
     # a word that training has not seen could not be encoded
-    most = [n for n in translators.numbers(60, 0) if len(spell(n)) > 3]
-    usual = translators.numbers
+    most = [n for n in translation.numbers(60, 0) if len(spell(n)) > 3]
+    usual = translation.numbers
     for recipe in (translation, pruning):
         monkeypatch.setattr(
             recipe, "numbers", lambda c, *a, tested=False, **k: most[:c] if tested else usual(c, 0)
@@ -40,19 +40,19 @@ def small(monkeypatch, tmp_path):
 
 @pytest.mark.claim(57)
 def test_no_number_is_both_trained_on_and_tested():
-    trained = translators.numbers(300, 0)
-    tested = translators.numbers(60, 1, tested=True)
-    longer = translators.numbers(20, 1, translators.LONG, tested=True)
+    trained = translation.numbers(300, 0)
+    tested = translation.numbers(60, 1, tested=True)
+    longer = translation.numbers(20, 1, translation.LONG, tested=True)
     assert len(set(trained)) == 300
     assert not {*trained} & {*tested, *longer}
     assert {len(spell(n)) for n in trained} <= {*range(1, 10)}
     assert {len(spell(n)) for n in longer} <= {*range(10, 15)}
     assert max(trained) < 10**9
-    assert translators.numbers(300, 0) == trained
+    assert translation.numbers(300, 0) == trained
 
 
 def test_the_first_word_says_the_language():
-    sources, targets = translators.sentences([21])
+    sources, targets = translation.sentences([21])
     assert sources == [("de", "twenty", "one"), ("fr", "twenty", "one")]
     assert targets == [("ein", "und", "zwanzig"), ("vingt", "et", "un")]
 
@@ -63,7 +63,7 @@ def test_the_recipes_one_after_the_other(small):
     main([*names, "--steps", "2", "--folder", str(small)])
     card = checkpoints.card("translator")
     assert card["kind"] == "Translator"
-    assert len(translators.vocabularies().source) == card["config"]["source_size"]
+    assert len(translation.vocabularies().source) == card["config"]["source_size"]
     lengths = checkpoints.card("translator-lengths")["exact"]
     assert [len(run) > 0 for run in lengths["sinusoidal"]] == [True] * 3
     later = ("translator-heads", "translator-gates", "translator-pruned")
@@ -85,7 +85,7 @@ def test_the_recipes_one_after_the_other(small):
 def test_one_pass_tells_what_greedy_translation_would_write(small):
     main(["translator", "--steps", "20", "--folder", str(small)])
     model, (_, (source, _)) = checkpoints.load("translator"), pruning.measuring_rows()
-    written, _ = translate(model, source, longest=6)
+    written = translate(model, source, longest=6)
     target = torch.cat([torch.full((len(source), 1), BOS), written], 1)
     assert pruning.quality(model, (source, target))[1] == 1
     target[0, 2] = target[0, 2] % 10 + 5  # another word

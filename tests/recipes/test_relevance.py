@@ -5,9 +5,9 @@ import torch
 from each import each
 from torch import nn
 
-from attnlib.explain.relevance import alpha_beta_rule, relevance, z_rule
 from attnlib.models import Translator
 from recipes.pruning import gate_gradients, norms_fixed
+from recipes.relevance import alpha_beta_rule, relevance, z_rule
 
 RULES = [z_rule, alpha_beta_rule]
 

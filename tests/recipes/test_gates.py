@@ -5,7 +5,7 @@ import torch
 from each import each
 
 from attnlib.models import Translator
-from attnlib.models.gates import (
+from recipes.gates import (
     HIGH,
     LOW,
     TEMPERATURE,

@@ -7,7 +7,7 @@ standard deviation of each norm. What is left is linear, and a *rule* says how i
 
 It is done as gradients are: the model's pass is made once more of steps (`_Steps`) that hand back
 relevance in place of a gradient. With the z-rule the outcome is output × gradient of that linear
-model.
+model. The side road on relevance shows the rules, and makes the same pass.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class Relevance(NamedTuple):
 
     Attributes:
         score: what was handed back, (B,).
-        heads: (B, A, H), A layers of attention in the order of `models.gates.attention_layers`.
+        heads: (B, A, H), A layers of attention in the order of `recipes.gates.attention_layers`.
         source: (B, S), of the tokens read.
         target: (B, T), of the tokens written before.
     """
