@@ -7,12 +7,16 @@ stored results are read, and measured again on a few prompts. Intervals are over
 import pytest
 import torch
 from chapter_code import definitions
-from patched import activation_patching, logit_difference
 from road_rules import theses
 from tiny import assert_near, config_of, ids_of, model_of
 
 from attnlib import pretrained
-from attnlib.explain.patching import direct_logit_attribution, logit_lens
+from attnlib.explain.patching import (
+    activation_patching,
+    direct_logit_attribution,
+    logit_difference,
+    logit_lens,
+)
 from attnlib.models import Transformer
 from recipes import causes as recipe
 

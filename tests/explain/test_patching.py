@@ -1,14 +1,19 @@
-"""What one run tells, and the tests' own patching against hand-made effects and hooks."""
+"""Patching against hand-made effects on two layers, and against hooks on the reference model."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 from each import each
-from patched import activation_patching, logit_difference, path_patching
 from tiny import assert_near, config_of, ids_of, model_of
 
-from attnlib.explain.patching import direct_logit_attribution, logit_lens
+from attnlib.explain.patching import (
+    activation_patching,
+    direct_logit_attribution,
+    logit_difference,
+    logit_lens,
+    path_patching,
+)
 from attnlib.models import TransformerConfig
 from attnlib.pretrained.conversion import convert
 
@@ -214,12 +219,28 @@ def test_the_path_leaves_out_what_lies_between():
     assert (silent[1] == 0).all()
 
 
-# --- what cannot be read ----------------------------------------------------------------------
+# --- what cannot be patched -------------------------------------------------------------------
 
 
-def test_a_prompt_is_one_row_of_ids():
-    with pytest.raises(ValueError, match=r"\(1, 6\)"):
-        logit_lens(model_of(config_of()), CLEAN[None])
+@each(
+    "call, words",
+    [
+        (lambda m: activation_patching(m, CLEAN, CLEAN[:-1], METRIC), "clean has 6, corrupted 5"),
+        (lambda m: activation_patching(m, CLEAN, CLEAN, METRIC), "nothing to restore"),
+        (lambda m: activation_patching(m, CLEAN, CORRUPTED, METRIC, "heads"), "got 'heads'"),
+        (
+            lambda m: activation_patching(m, CLEAN, CORRUPTED, METRIC, "feed_forward"),
+            "no feed_forw",
+        ),
+        (lambda m: activation_patching(m, CLEAN[None], CORRUPTED[None], METRIC), r"\(1, 6\)"),
+        (lambda m: path_patching(m, CLEAN, CORRUPTED, METRIC, (0, 0)), "layer 1 … 1"),
+        (lambda m: path_patching(m, CLEAN, CORRUPTED, METRIC, (1, 2)), "head 0 … 1"),
+        (lambda m: path_patching(m, CLEAN, CORRUPTED, METRIC, (1, 0), "mixed"), "'mixed'"),
+    ],
+)
+def test_what_does_not_fit_is_told(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(model_of(config_of()))
 
 
 @each("changes", [{"head": False}, {"norm": "post"}])

@@ -6,11 +6,15 @@ intervals.
 
 import pytest
 import torch
-from patched import activation_patching, logit_difference
 from torch.nn import functional as F
 
 from attnlib.data import reviews
-from attnlib.explain.patching import direct_logit_attribution, logit_lens
+from attnlib.explain.patching import (
+    activation_patching,
+    direct_logit_attribution,
+    logit_difference,
+    logit_lens,
+)
 from attnlib.pretrained import smollm2
 
 pytestmark = pytest.mark.slow

@@ -3,10 +3,15 @@
 import pytest
 import torch
 from each import each
-from patched import activation_patching, logit_difference, path_patching
 from tiny import assert_near, config_of, ids_of, model_of
 
-from attnlib.explain.patching import direct_logit_attribution, logit_lens
+from attnlib.explain.patching import (
+    activation_patching,
+    direct_logit_attribution,
+    logit_difference,
+    logit_lens,
+    path_patching,
+)
 from attnlib.models import KVCache
 from recipes import causes as recipe
 
