@@ -76,11 +76,12 @@ def map_facts(model: HistogramModel, ids: Tensor, labels: Tensor) -> dict[str, f
     symbols = torch.randperm(len(model.W_E), generator=torch.Generator().manual_seed(0))
     maps = {"pattern": model.attend(model.embed(symbols[ids]))[1], "another": weights.roll(1, 0)}
     right = {k: accuracy(model.readout(A @ values), labels) for k, A in maps.items()}
-    return rounded(facts | right)
+    found: dict[str, float] = rounded(facts | right)
+    return found
 
 
 def trained(
-    sees: str, batch: Callable[[int], Rows], seed: int, steps: int
+    sees: str, batch: Callable[[int], Any], seed: int, steps: int
 ) -> tuple[HistogramModel, History]:
     """A new model and how its training went.
 
@@ -102,7 +103,8 @@ def train(name: str, steps: int | None, folder: Path) -> None:
     starts = []
     for seed in range(STARTS):
         one, _ = trained(sees, fresh(seed), seed, min(long, SHORT[sees]))
-        starts.append({"seed": seed} | judged(one, validation) | map_facts(one, *looked_at))
+        right = rounded(judged(one, validation)["accuracy"])
+        starts.append({"seed": seed, "accuracy": right} | map_facts(one, *looked_at))
     about = {
         "config": {"vocab_size": 15, "length": 10, "sees": sees},
         "data": {"source": "histogram", "rows": ROWS, "train": SPLIT, "seed": 42},

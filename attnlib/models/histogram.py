@@ -83,7 +83,8 @@ class HistogramModel(nn.Module):
 
     def readout(self, mixed: Tensor) -> Tensor:
         """From what the head gave, (B, T, d_model), to logits (B, T, classes)."""
-        return (self.norm(mixed) @ self.W_1 + self.b_1).relu() @ self.W_2 + self.b_2
+        hidden: Tensor = (self.norm(mixed) @ self.W_1 + self.b_1).relu()
+        return hidden @ self.W_2 + self.b_2
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits of the counts: (B, T) to (B, T, classes)."""
