@@ -171,7 +171,7 @@ def test_the_semantic_model_counts_with_the_pattern_of_its_map() -> None:
     for one in starts("semantic"):
         assert one["another"] < 0.58 < 0.75 < one["pattern"]
     for one in starts("positional"):
-        assert one["another"] == pytest.approx(one["accuracy"], abs=0.002)
+        assert one["another"] == one["pattern"] > 0.99
 
 
 def share(kind: str, test: Callable[[Tensor, Tensor], Tensor], **cut: int) -> float:
