@@ -215,6 +215,8 @@ def grown(draws: int, alphas: tuple[float, ...], seed: int) -> dict[str, Tensor]
         students = CHAPTER.error(CHAPTER.student_map(new_X, Q) @ new_X[:, None], new_Y[:, None])
         B = CHAPTER.fixed_matrix(X[:, :n], Y[:, :n])
         facts = {"gap": loss[:, 0] - loss[:, 1], "place": students[:, 0] - students[:, 1]}
+        steady = CHAPTER.student_map(new_X, Q)[:, 0].mean(1, keepdim=True)  # one map for all
+        facts["disturbed"] = students[:, 0] - CHAPTER.error(steady @ new_X, new_Y)
         facts |= {"fixed": CHAPTER.error(B[:, None] @ new_X, new_Y) - students[:, 1]}
         facts |= {"m": Q.mean(1).abs(), "theta": (secret * Q).sum(1).abs() / D, "B": B}
         for name, value in facts.items():
@@ -248,8 +250,21 @@ def test_the_best_fit_is_not_the_best_prediction() -> None:
     assert off_zero(found["place"][0]) > 1  # content predicts better,
     assert off_zero(found["fixed"][0]) < -1  # and four numbers better still,
     assert off_zero(found["fixed"][1]) > 1  # until there are more data
+    assert off_zero(found["disturbed"][0]) > 1  # what contents do to the place student
     assert found["B"].min() > 0.3  # nobody asked for it: the best matrix is an attention map
     assert (found["B"].sum(-1) - 1).abs().max() < 0.05
+
+
+def test_hardly_another_start_fits_better_than_both() -> None:
+    generator = torch.Generator().manual_seed(5)
+    secret = torch.randn(6, D, 1, generator=generator)
+    X, Y = CHAPTER.two_teachers(int(1.3 * D), secret, generator)
+    place = torch.ones_like(secret)
+    others = [(place + secret) / 2, *torch.randn(2, 6, D, 1, generator=generator)]
+    Q = torch.cat([place / math.sqrt(D), secret, *others], -1)
+    loss = CHAPTER.descend(X, Y, Q)[1]
+    better = loss[:, 2:] < loss[:, :2].amin(1, keepdim=True) - 0.001
+    assert better.float().mean() < 0.1
 
 
 def test_the_descent_has_nearly_ended_and_without_momentum_it_would_not_have() -> None:
