@@ -22,9 +22,7 @@ from recipes import (
 RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "reviews-bpe": language.train_tokenizer,
     **dict.fromkeys(language.LANGUAGE_MODELS | language.POSITIONS, language.train),
-    **dict.fromkeys(histogram.MINIMA, histogram.train_minimum),
-    **dict.fromkeys(histogram.UNFINISHED, histogram.train_unfinished),
-    "histogram-counting": histogram.train_counting,
+    **dict.fromkeys(histogram.MINIMA, histogram.train),
     **dict.fromkeys(classification.CLASSIFIERS, classification.train),
     "guided": classification.train_guided,
     "recall": recall.train,

@@ -1,152 +1,125 @@
-"""The models of the histogram task.
+"""The models of the histogram task: `histogram-semantic`, `-positional` and `-free`.
 
-`histogram-semantic`, `histogram-positional` and `histogram-free` are trained on the rows of the
-released run. The cards of the first two also tell how fast short trainings from several starts
-learned, that of the last one which map an unconstrained model found from each.
-`histogram-semantic-unfinished` and `histogram-positional-unfinished` are minima that have not
-arrived: 400 steps on new rows, at a rate that does not fall. `histogram-counting`
-is the smallest counter; its card holds the accuracy of a grid of small ones, and that of counters
-with one hidden unit from several starts.
+Each is trained on the rows of the released run. Its card also tells what became of short trainings
+on new rows that differ in nothing but their seed: how well they count, what their maps have in
+common, and how well they count with a map that is not that of their row.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from attnlib.data import histogram
-from attnlib.models.histogram import (
-    MIXERS,
-    SEES,
-    HistogramModel,
-    SmallCounter,
-    accuracy,
-    count_loss,
-    fresh,
-    map_facts,
-)
-from attnlib.training.loop import Batch, History, fit, shuffled
+from attnlib.data import histogram, histogram_labels
+from attnlib.models.histogram import SEES, HistogramModel
+from attnlib.training.loop import History, fit, shuffled
 from recipes.cards import finished, rounded, write
 
+Rows = tuple[Tensor, Tensor]  # ids and counts, (N, T) each
 MINIMA = tuple(f"histogram-{sees}" for sees in SEES)
-UNFINISHED = tuple(f"histogram-{sees}-unfinished" for sees in ("semantic", "positional"))
-ROWS, SPLIT, QUICK, BATCH, SEED = 50_000, 0.7, 1_500, 128, 1
+ROWS, SPLIT, BATCH, SEED, STARTS = 50_000, 0.7, 128, 1, 8
 STEPS = {"semantic": 10_000, "positional": 10_000, "free": 4_000}
-LR, WARMUP = 1e-2, 100
-SMALLEST: dict[str, Any] = {"vocab_size": 15, "length": 10, "d_model": 16, "d_hidden": 1}
-SMALLEST |= {"mixer": "dot"}
-WIDTHS, HIDDEN, STARTS = (4, 8, 16, 32), (1, 4, 16, 64), 8
-FEW, FEW_SEED = 400, 0
-SHORT, LOW, BLOCK = 1_000, 0.1, 25  # steps; a loss in nats per place, as a mean of so many steps
+SHORT = {"semantic": 1_000, "positional": 1_000, "free": 1_500}
+LR, WARMUP, LOOKED_AT = 1e-2, 100, 2_000
 
 
-def released_rows() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+def released_rows() -> tuple[Rows, Rows]:
     """Training and validation rows with their counts, as in the released run: 70 to 30."""
     ids, labels = histogram(ROWS)
     cut = int(SPLIT * len(ids))
     return (ids[:cut], labels[:cut]), (ids[cut:], labels[cut:])
 
 
-def trained(config: dict[str, Any], seed: int, steps: int, **more: Any) -> tuple[Any, History]:
-    """A model trained on new rows at every step: a `HistogramModel` if it says what it `sees`."""
-    torch.manual_seed(seed)
-    model = (HistogramModel if "sees" in config else SmallCounter)(**config)
-    return model, run(model, fresh(BATCH, seed=seed), steps, seed, **more)
+def fresh(seed: int) -> Callable[[int], Rows]:
+    """New uniform rows of 10 of 15 symbols with their counts at every step, for `fit`."""
+
+    def batch(step: int) -> Rows:
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        ids = torch.randint(15, (BATCH, 10), generator=generator)
+        return ids, histogram_labels(ids)
+
+    return batch
 
 
-def run(
-    model: nn.Module, batch: Callable[[int], Batch], steps: int, seed: int, **more: Any
-) -> History:
-    """Train a model in place, with more settings of `fit` if there are any.
+def count_loss(model: nn.Module, batch: Rows) -> Tensor:
+    """Mean cross-entropy of the counts, in nats per position."""
+    ids, labels = batch
+    return F.cross_entropy(model(ids).flatten(0, 1), labels.flatten())
+
+
+def accuracy(answers: Tensor, labels: Tensor) -> float:
+    """Share of positions counted right, from logits (N, T, classes) and labels (N, T)."""
+    return (answers.argmax(-1) == labels).float().mean().item()
+
+
+@torch.no_grad()
+def map_facts(model: HistogramModel, ids: Tensor, labels: Tensor) -> dict[str, float]:
+    """What the maps of rows (N, T) have in common, and what becomes of the counts without them.
+
+    Returns:
+        "oneself", "same" and "other": weight on oneself, on one other position with the same
+        symbol, and on one with another symbol, all three over the positions whose count is 2 or
+        more; "moves": mean distance of a weight from its mean over the rows, 0 if the map is the
+        same for every input; "pattern" and "another": accuracy with the map of a row of the same
+        pattern (every symbol exchanged for another one), and with that of another row.
+    """
+    x = model.embed(ids)
+    values, weights = x @ model.W_V, model.attend(x)[1]
+    equal, oneself = ids[:, :, None] == ids[:, None], torch.eye(ids.shape[-1]).bool()
+    kinds = {"oneself": oneself & equal, "same": equal & ~oneself, "other": ~equal}
+    per_place = {k: (weights * m).sum(-1) / m.sum(-1).clamp(min=1) for k, m in kinds.items()}
+    facts = {kind: mean[labels > 1].mean().item() for kind, mean in per_place.items()}
+    facts["moves"] = (weights - weights.mean(0)).abs().mean().item()
+    symbols = torch.randperm(len(model.W_E), generator=torch.Generator().manual_seed(0))
+    maps = {"pattern": model.attend(model.embed(symbols[ids]))[1], "another": weights.roll(1, 0)}
+    right = {k: accuracy(model.readout(A @ values), labels) for k, A in maps.items()}
+    found: dict[str, float] = rounded(facts | right)
+    return found
+
+
+def trained(
+    sees: str, batch: Callable[[int], Any], seed: int, steps: int
+) -> tuple[HistogramModel, History]:
+    """A new model and how its training went.
 
     Raises:
         SystemExit: if it was interrupted.
     """
+    torch.manual_seed(seed)
+    model = HistogramModel(sees=sees)
     settings: dict[str, Any] = {"steps": steps, "lr": LR, "warmup": WARMUP, "seed": seed}
-    return finished(fit(model, batch, count_loss, **settings, **more))
+    return model, finished(fit(model, batch, count_loss, **settings))
 
 
-def train_minimum(name: str, steps: int | None, folder: Path) -> None:
-    """One of the two minima, or the model that is free to choose."""
-    rows, validation = released_rows()
-    sees = name.removeprefix("histogram-")
-    config = {"vocab_size": 15, "length": 10, "sees": sees}
-    torch.manual_seed(SEED)
-    model = HistogramModel(**config)  # type: ignore[arg-type]
-    steps = STEPS[sees] if steps is None else steps
-    history = run(model, shuffled(rows, BATCH, SEED), steps, SEED)
-    more: dict[str, Any] = {"map": rounded(map_facts(model, validation[0][:2000]))}
-    if sees == "free":
-        more["starts"] = starts(min(steps, QUICK), validation)
-    else:
-        more["speeds"] = speeds(sees, min(steps, SHORT), validation)
-    write(name, model, history, folder, judged(model, validation) | {"config": config} | more)
-
-
-def train_unfinished(name: str, steps: int | None, folder: Path) -> None:
-    """One of the two minima that has not arrived: it was stopped while the rate was high."""
-    config = {"vocab_size": 15, "length": 10, "sees": name.split("-")[1]}
-    steps = FEW if steps is None else steps
-    model, history = trained(config, FEW_SEED, steps, schedule="constant")
-    about = {"config": config, "seed": FEW_SEED}
-    write(name, model, history, folder, judged(model, released_rows()[1]) | about)
-
-
-def short_runs(
-    config: dict[str, Any], steps: int, validation: tuple[Tensor, Tensor]
-) -> Iterator[tuple[Any, History, dict[str, float]]]:
-    """Short trainings that differ in nothing but their seed: model, history, seed and accuracy."""
+def train(name: str, steps: int | None, folder: Path) -> None:
+    """One of the two minima, or the model that is free to choose, and short ones of its kind."""
+    (rows, validation), sees = released_rows(), name.removeprefix("histogram-")
+    looked_at = validation[0][:LOOKED_AT], validation[1][:LOOKED_AT]
+    long = STEPS[sees] if steps is None else steps
+    model, history = trained(sees, shuffled(rows, BATCH, SEED), SEED, long)
+    starts = []
     for seed in range(STARTS):
-        model, history = trained(config, seed, steps)
-        yield model, history, {"seed": seed, "accuracy": rounded(accuracy(model, *validation))}
+        one, _ = trained(sees, fresh(seed), seed, min(long, SHORT[sees]))
+        right = rounded(judged(one, validation)["accuracy"])
+        starts.append({"seed": seed, "accuracy": right} | map_facts(one, *looked_at))
+    about = {
+        "config": {"vocab_size": 15, "length": 10, "sees": sees},
+        "data": {"source": "histogram", "rows": ROWS, "train": SPLIT, "seed": 42},
+        "seed": SEED,
+        "loss": {"nats_per_place": judged(model, validation)["loss"]},
+        "accuracy": judged(model, validation)["accuracy"],
+        "map": map_facts(model, *looked_at),
+        "starts": starts,
+    }
+    write(name, model, history, folder, about)
 
 
-def starts(steps: int, validation: tuple[Tensor, Tensor]) -> list[dict[str, float]]:
-    """Accuracy and map of unconstrained models that differ in nothing but their seed."""
-    return [
-        facts | rounded(map_facts(model, validation[0][:2000]))
-        for model, _, facts in short_runs({"sees": "free"}, steps, validation)
-    ]
-
-
-def speeds(sees: str, steps: int, validation: tuple[Tensor, Tensor]) -> list[dict[str, Any]]:
-    """Short trainings that differ in their seed: accuracy, and the step at which the loss was low.
-
-    Returns:
-        one entry per seed; "low_after" is the end of the first `BLOCK` steps with a mean loss below
-        `LOW` nats per place, None if there were none.
-    """
-    found: list[dict[str, Any]] = []
-    for _, history, facts in short_runs({"sees": sees}, steps, validation):
-        ends = range(BLOCK, steps + 1, BLOCK)
-        low = (end for end in ends if sum(history.losses[end - BLOCK : end]) < LOW * BLOCK)
-        found.append(facts | {"low_after": next(low, None)})
-    return found
-
-
-def train_counting(name: str, steps: int | None, folder: Path) -> None:
-    """The smallest relation-based counter, and a grid over d_model, d_hidden and the mixer."""
-    steps, validation = QUICK if steps is None else steps, released_rows()[1]
-    grid: dict[str, list[list[float]]] = {}
-    for mixer in MIXERS:
-        grid[mixer] = []
-        for d in WIDTHS:
-            sizes = [{"mixer": mixer, "d_model": d, "d_hidden": p} for p in HIDDEN]
-            found = [accuracy(trained(size, SEED, steps)[0], *validation) for size in sizes]
-            grid[mixer].append(rounded(found))
-    model, history = trained(SMALLEST, SEED, 2 * steps)
-    one_unit = [facts["accuracy"] for *_, facts in short_runs(SMALLEST, steps, validation)]
-    facts = {"d_model": WIDTHS, "d_hidden": HIDDEN, "steps": steps, "accuracy": grid}
-    about = {"config": SMALLEST, "grid": facts, "one_unit": one_unit}
-    write(name, model, history, folder, judged(model, validation) | about)
-
-
-def judged(model: nn.Module, validation: tuple[Tensor, Tensor]) -> dict[str, Any]:
-    """What a card says of the rows, and of a model on those of the validation."""
-    with torch.no_grad():
-        loss = {"nats_per_place": rounded(count_loss(model, validation), 5)}
-    right = rounded(accuracy(model, *validation), 5)
-    data = {"source": "histogram", "rows": ROWS, "train": SPLIT, "seed": 42}
-    return {"data": data, "seed": SEED, "loss": loss, "accuracy": right}
+@torch.no_grad()
+def judged(model: nn.Module, validation: Rows) -> dict[str, float]:
+    """Loss in nats per position, and accuracy, on the rows of the validation."""
+    logits = model(validation[0])
+    loss = F.cross_entropy(logits.flatten(0, 1), validation[1].flatten())
+    return {"loss": rounded(loss, 5), "accuracy": rounded(accuracy(logits, validation[1]), 5)}

@@ -8,7 +8,7 @@ from attnlib.models.classifiers import AttentionClassifier, ClassifierOutput
 from attnlib.models.cls import TransformerClassifier
 from attnlib.models.config import TransformerConfig
 from attnlib.models.evaluation import evaluating
-from attnlib.models.histogram import HistogramModel, SmallCounter
+from attnlib.models.histogram import HistogramModel
 from attnlib.models.ngram import CountModel, NeuralNgram, ZeroLayer
 from attnlib.models.recurrent import Elman, Recurrent
 from attnlib.models.seq2seq import Seq2Seq
@@ -25,7 +25,6 @@ __all__ = [
     "NeuralNgram",
     "Recurrent",
     "Seq2Seq",
-    "SmallCounter",
     "Transformer",
     "TransformerClassifier",
     "TransformerConfig",

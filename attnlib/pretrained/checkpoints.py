@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent.parent / "checkpoints"
 
 _CLASSES: tuple[Callable[..., nn.Module], ...] = (models.ZeroLayer, models.NeuralNgram)
 _CLASSES += (models.Elman, models.Recurrent, models.Translator, models.HistogramModel)
-_CLASSES += (models.AttentionClassifier, models.TransformerClassifier, models.SmallCounter)
+_CLASSES += (models.AttentionClassifier, models.TransformerClassifier)
 KINDS = {kind.__name__: kind for kind in _CLASSES}
 KINDS["Transformer"] = lambda **config: models.Transformer(models.TransformerConfig(**config))
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnlib.models import Elman, HistogramModel, NeuralNgram, Recurrent, SmallCounter, ZeroLayer
+from attnlib.models import Elman, HistogramModel, NeuralNgram, Recurrent, ZeroLayer
 from attnlib.models.initial import uniform
 
 
@@ -42,4 +42,3 @@ def test_each_model_begins_as_it_says():
     for name in ("W_Q", "W_K", "W_V", "W_1", "b_1"):
         fills(getattr(counter, name), 1 / 6)
     fills(counter.W_2, 1 / 7)
-    fills(SmallCounter(4, 1, "linear + softmax", length=20).mix, 20**-0.5)
