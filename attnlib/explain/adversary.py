@@ -69,7 +69,8 @@ def _best_corner(votes: Tensor, bias: float, alpha: Tensor, epsilon: float) -> T
     shares = (planes[:, None, None] - votes) / gap  # of token i; no number where votes are equal
     inside = (votes >= planes[0]) & (votes <= planes[1])
     alone = torch.where(inside[:, None], 1.0, torch.nan).expand_as(gap)[None]  # j gets nothing
-    shares = torch.cat([shares, alone])  # outside 0 … 1 the logarithm of a weight is no number
+    shares = torch.cat([shares, alone])
+    shares = shares.where((shares >= 0) & (shares <= 1), torch.nan)  # no mixture otherwise
     i, j = alpha[:, None], alpha.expand_as(gap)
     # a token that the adversary leaves out adds ½ α_t ln 2 to the JSD
     rest = (alpha.sum() - i - j) * LN2 / 2

@@ -193,21 +193,27 @@ def test_a_hiding_model_uses_what_it_does_not_seem_to_see(rt, sentences):
 
 
 @pytest.mark.claim(31)
-@pytest.mark.parametrize("kind", ["lstm", "average", "cnn", "lstm-hiding", "lstm-decoy"])
-def test_other_attention_gives_the_same_answer_in_honest_and_deceiving_models(few, kind):
+def test_other_attention_gives_the_same_answer_and_some_deceiving_models_resist_better(few):
     """Through the whole model, and for an ε fifty times as small too."""
-    model = classifier(f"rt-{kind}").model
-    own = classify_all(model, few)
-    for epsilon in (0.05, 0.001):
-        other = CHAPTER.adversary(model, few, epsilon)
-        moved = classify_all(model, few, other.weights.float()).probability
-        assert (moved - own.probability).abs().max() <= epsilon + 1e-5
-        jsd = jensenshannon(other.weights.numpy(), own.attention.numpy(), axis=1) ** 2
-        assert other.jsd.numpy() == pytest.approx(jsd, abs=1e-5)
-        assert ((other.weights > 1e-9).sum(1) <= 2).all()
-        assert other.jsd.mean() > 0.5
-        assert (other.jsd > 0.5).float().mean() > 0.7
-    assert other.jsd.min() < 0.5, "most sentences, not all"
+    far = {}
+    for kind in ("lstm", "average", "cnn", "lstm-hiding", "lstm-decoy", "average-hiding"):
+        model = classifier(f"rt-{kind}").model
+        own = classify_all(model, few)
+        for epsilon in (0.05, 0.001):
+            other = CHAPTER.adversary(model, few, epsilon)
+            moved = classify_all(model, few, other.weights.float()).probability
+            assert (moved - own.probability).abs().max() <= epsilon + 1e-5
+            jsd = jensenshannon(other.weights.numpy(), own.attention.numpy(), axis=1) ** 2
+            assert other.jsd.numpy() == pytest.approx(jsd, abs=1e-5)
+            assert ((other.weights > 1e-9).sum(1) <= 2).all()
+            far[kind, epsilon] = (other.jsd > 0.5).float().mean()
+    for kind in ("lstm", "average", "cnn"):
+        assert far[kind, 0.05] > 0.9
+        assert 0.8 < far[kind, 0.001] < 1, "most sentences, not all"
+    for kind in ("lstm-hiding", "lstm-decoy"):
+        assert far[kind, 0.05] < 0.9
+        assert far[kind, 0.001] < 0.6
+    assert far["average-hiding", 0.001] > 0.9, "not every deceiving model resists"
 
 
 @pytest.mark.claim(31)
@@ -314,7 +320,9 @@ def test_deletion_shows_what_the_map_knows_of_the_sentence_and_that_it_lacks_the
 
 
 @pytest.mark.claim(31)
-def test_deletion_says_the_same_on_reviews_and_map_and_list_are_one_for_single_words(rt, few, forty):
+def test_deletion_says_the_same_on_reviews_and_map_and_list_are_one_for_single_words(
+    rt, few, forty
+):
     words, data, train = forty
     fell = deleted("imdb-lstm", data, train, len(words))
     for share in (0.1, 0.3, 0.5):

@@ -14,9 +14,7 @@ from attnlib.explain.saliency import aggregate, gradient, integrated_gradients, 
 from attnlib.pretrained import classifier, minilm
 from attnlib.training.classification import Examples, classify_all, predict, read
 
-MEASURES = definitions(
-    "more/07_measures", "sizes", "told", "shifted", "alike", "last_word_first"
-)
+MEASURES = definitions("more/07_measures", "sizes", "told", "shifted", "alike", "last_word_first")
 ONE_MAP = definitions(
     "more/07_one_map",
     *("LAYERS", "HEADS", "READINGS", "one_map", "read_off", "every_scheme", "falls", "flows"),
