@@ -105,6 +105,17 @@ def test_the_decoy_looks_at_the_last_place_whatever_stands_there(rt):
     assert weight.gather(1, ends).mean() > 0.9
 
 
+@pytest.mark.claim(31)
+def test_the_decoy_answers_nearly_as_its_base_and_looks_elsewhere(rt):
+    test = rt[1]["test"]
+    base, rival = (classify_all(classifier(f"rt-lstm{e}").model, test) for e in ("", "-decoy"))
+    right = [((one.logits > 0) == (test.labels > 0.5)).float() for one in (base, rival)]
+    assert -0.04 < (right[1] - right[0]).mean() < 0
+    other = classify_all(classifier("rt-lstm-3").model, test)
+    far, seeds = (jensen_shannon(base.attention, one.attention) for one in (rival, other))
+    assert interval(far)[0] > 3 * interval(seeds)[1], "far more than another seed does"
+
+
 @pytest.mark.claim(26)
 def test_a_real_map_between_words_is_the_formula_and_keeps_its_mass():
     trace = minilm().trace("Unpretentious, heartwarming and wonderfully acted.")
