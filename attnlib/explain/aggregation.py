@@ -1,87 +1,10 @@
-"""From many attention maps to one, and from a map to one number per token.
+"""Attention followed through the layers: rollout and flow (Abnar and Zuidema 2020).
 
-A trace holds L layers of H heads. To call "the attention" an explanation, somebody must choose:
-which layers, which heads, which row or column. `aggregate_maps` and `reduce_map` make choices in
-the spirit of Mylonas et al. (2023), `schemes` lists them all, `rollout` and `flow` follow the
-attention through the layers (Abnar and Zuidema 2020). None is the right one; a faithfulness score
-can rank them.
+A trace holds L layers of H heads; here many maps become one, the heads averaged.
 """
-
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-
-LAYERS = ("mean", "max", "product")
-HEADS = ("mean", "max")
-VECTORS = ("from_first", "to_first", "column_mean", "column_max")
-
-
-def aggregate_maps(
-    attention: Tensor, layers: str | int = "mean", heads: str | int = "mean"
-) -> Tensor:
-    """One map from all: first over the heads of each layer, then over the layers.
-
-    Args:
-        attention: (..., L, H, T, T).
-        layers: "mean", "max", "product" (the matrix product, last layer first) or a number.
-        heads: "mean", "max" or a number.
-
-    Returns:
-        (..., T, T); rows sum to 1 unless there is a "max".
-    """
-    _check_square(attention)
-    if isinstance(heads, int):
-        maps = attention[..., heads, :, :]
-    else:
-        _check(heads, "heads", HEADS)
-        maps = attention.mean(-3) if heads == "mean" else attention.amax(-3)
-    if isinstance(layers, int):
-        return maps[..., layers, :, :]
-    _check(layers, "layers", LAYERS)
-    if layers == "product":
-        return _product(maps)[..., -1, :, :]
-    return maps.mean(-3) if layers == "mean" else maps.amax(-3)
-
-
-def reduce_map(weights: Tensor, how: str = "from_first", mask: Tensor | None = None) -> Tensor:
-    """One number per token from one map (..., T, T).
-
-    - "from_first": row 0, where the first token ([CLS]) looks;
-    - "to_first": column 0, who looks at it;
-    - "column_mean", "column_max": how much each token is looked at, over all that look.
-
-    Args:
-        weights: (..., T, T).
-        how: one of these.
-        mask: True on real tokens, (..., T): rows of padding do not count.
-
-    Returns:
-        (..., T), 0 on padding.
-    """
-    _check(how, "how", VECTORS)
-    if mask is not None:
-        weights = weights * (mask.unsqueeze(-1) & mask.unsqueeze(-2))
-    if how == "from_first":
-        return weights[..., 0, :]
-    if how == "to_first":
-        return weights[..., 0]
-    if how == "column_max":
-        return weights.amax(-2)
-    count = weights.shape[-2] if mask is None else mask.sum(-1, keepdim=True)
-    return weights.sum(-2) / count
-
-
-def schemes(layers: int, heads: int) -> Iterator[tuple[str | int, str | int, str]]:
-    """Every choice for L layers and H heads: arguments of `aggregate_maps`, then of `reduce_map`.
-
-    >>> len(list(schemes(12, 12)))
-    840
-    """
-    for layer in (*LAYERS, *range(layers)):
-        for head in (*HEADS, *range(heads)):
-            for vector in VECTORS:
-                yield layer, head, vector
 
 
 def rollout(attention: Tensor) -> Tensor:
@@ -146,11 +69,6 @@ def _product(maps: Tensor) -> Tensor:
         total = total if layer == 0 else maps[..., layer, :, :] @ total
         steps.append(total)
     return torch.stack(steps, -3)
-
-
-def _check(value: str, name: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {choices} or a number, got {value!r}")
 
 
 def _check_square(attention: Tensor) -> None:

@@ -1,23 +1,13 @@
-"""Many maps to one: every scheme, rollout and flow, against independent computations."""
+"""Rollout and flow, against independent computations."""
 
 import itertools
 
 import pytest
 import torch
-from erasing import falls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.explain.aggregation import (
-    aggregate_maps,
-    flow,
-    reduce_map,
-    rollout,
-    schemes,
-    with_residual,
-)
-from attnlib.models import TransformerClassifier
-from attnlib.training.classification import Examples, fit_classifier, predict
+from attnlib.explain.aggregation import flow, rollout, with_residual
 
 quick = settings(max_examples=30)
 
@@ -30,64 +20,6 @@ def maps(layers=2, heads=3, size=4, seed=0, sharpness=1.0):
 
 def ones(*shape):
     return torch.ones(shape, dtype=torch.float64)
-
-
-@pytest.mark.claim(29)
-@quick
-@given(seed=st.integers(0, 999), layers=st.integers(1, 4))
-def test_means_products_and_single_maps_keep_rows_that_sum_to_1(seed, layers):
-    A = maps(layers, seed=seed)
-    for layer, head in itertools.product(("mean", "product", layers - 1), ("mean", 1)):
-        torch.testing.assert_close(aggregate_maps(A, layer, head).sum(-1), ones(4))
-
-
-@pytest.mark.claim(29)
-def test_combinations_are_their_formulas():
-    A = maps()
-    mean = (A[:, 0] + A[:, 1] + A[:, 2]) / 3
-    torch.testing.assert_close(aggregate_maps(A), (mean[0] + mean[1]) / 2)
-    torch.testing.assert_close(aggregate_maps(A, "product"), mean[1] @ mean[0])
-    torch.testing.assert_close(aggregate_maps(A, 1, 2), A[1, 2])
-    largest = [[[max(A[layer, :, t, u]) for u in range(4)] for t in range(4)] for layer in (0, 1)]
-    torch.testing.assert_close(aggregate_maps(A, 1, "max"), torch.tensor(largest[1]).double())
-    torch.testing.assert_close(
-        aggregate_maps(A, "mean", "max"), torch.tensor(largest).double().mean(0)
-    )
-    for t, u in itertools.product(range(4), repeat=2):
-        assert aggregate_maps(A, "max", "max")[t, u] == A[:, :, t, u].max()
-    batch = torch.stack([A, maps(seed=1)])
-    torch.testing.assert_close(
-        aggregate_maps(batch, "product", "max")[0], aggregate_maps(A, "product", "max")
-    )
-
-
-@pytest.mark.claim(29)
-def test_a_map_is_reduced_in_four_ways():
-    M = maps(1, 1)[0, 0]
-    assert torch.equal(reduce_map(M, "from_first"), M[0])
-    assert torch.equal(reduce_map(M, "to_first"), M[:, 0])
-    for t in range(4):
-        assert reduce_map(M, "column_mean")[t].item() == pytest.approx(M[:, t].sum().item() / 4)
-        assert reduce_map(M, "column_max")[t] == M[:, t].max()
-    mask = torch.tensor([True, True, False, False])
-    for how in ("from_first", "to_first", "column_mean", "column_max"):
-        small = reduce_map(M[:2, :2], how)
-        assert torch.equal(reduce_map(M, how, mask), torch.cat([small, small.new_zeros(2)]))
-        both = torch.stack([mask, torch.tensor([True, True, True, False])])
-        alone = torch.stack([reduce_map(M, how, one) for one in both])
-        torch.testing.assert_close(reduce_map(M.expand(2, 4, 4), how, both), alone)
-
-
-@pytest.mark.claim(29)
-def test_every_scheme_runs():
-    A = maps(2, 3)
-    found = {
-        choice: reduce_map(aggregate_maps(A, *choice[:2]), choice[2]) for choice in schemes(2, 3)
-    }
-    assert len(found) == (3 + 2) * (2 + 3) * 4
-    assert all(v.shape == (4,) and v.isfinite().all() for v in found.values())
-    published = [c for c in schemes(12, 12) if "max" not in c[:2]]
-    assert len(published) == 728  # Mylonas et al. (2023) have no maximum over layers or heads
 
 
 # --- rollout ----------------------------------------------------------------------------------
@@ -179,48 +111,14 @@ def test_flow_and_rollout_see_a_way_that_the_last_layer_hides():
     A = torch.zeros(2, 1, 3, 3, dtype=torch.float64)
     A[0, 0] = torch.tensor([[1, 0, 0], [0, 0, 1], [0, 0, 1]])  # token 1 reads token 2
     A[1, 0] = torch.tensor([[0, 1, 0], [0, 1, 0], [0, 0, 1]])  # then token 0 reads token 1
-    assert aggregate_maps(A, 1)[0].tolist() == [0, 1, 0]
+    assert A[1, 0, 0].tolist() == [0, 1, 0]
     assert rollout(A)[-1, 0, 2].item() == pytest.approx(0.25)
     assert flow(A)[2].item() == pytest.approx(0.5)
 
 
-# --- ranked by faithfulness -------------------------------------------------------------------
-
-
-@pytest.mark.claim(29)
-@pytest.mark.slow
-def test_schemes_of_a_trained_model_are_ranked_by_what_deletion_does():
-    """The word that decides is the first token with a vote: the scheme that finds it wins."""
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(5, 20, (256, 8), generator=generator)
-    labels = torch.randint(2, (256,), generator=generator)
-    ids[torch.arange(256), torch.randint(8, (256,), generator=generator)] = 3 + labels
-    data = Examples(ids, ids > 0, labels.float())
-    torch.manual_seed(0)
-    model = TransformerClassifier(20, 16, layers=2, heads=2, d_ff=32, max_len=8)
-    fit_classifier(model, data, 25, lr=1e-2, progress=False)
-    A = model.maps(ids[:64])
-    scores = {}
-    for layer, head, how in schemes(2, 2):
-        vector = reduce_map(aggregate_maps(A, layer, head), how)[:, 1:]
-        scores[layer, head, how] = falls(predict(model), ids[:64], ids[:64] > 0, vector).mean()
-    ranked = sorted(scores, key=scores.__getitem__)
-    assert len(ranked) == (3 + 2) * (2 + 2) * 4
-    found = {choice: scores[choice] for choice in (ranked[0], ranked[-1])}
-    assert found[ranked[-1]] > 0.3 > 0.1 > found[ranked[0]], "the choice of a scheme decides"
-
-
-def test_wrong_names_and_shapes_say_what_is_expected():
-    for call in (
-        lambda: aggregate_maps(maps(), "layers"),
-        lambda: aggregate_maps(maps(), heads="heads"),
-        lambda: reduce_map(maps(), "how"),
-    ):
-        with pytest.raises(ValueError, match="^(layers|heads|how) must be one of .*got '\\1'"):
-            call()
+def test_wrong_shapes_say_what_is_expected():
     for shape in ((1, 1, 1, 5), (3, 3), (0, 2, 3, 3), (2, 0, 3, 3), (2, 2, 0, 0)):
-        for call in (rollout, aggregate_maps):
-            with pytest.raises(ValueError, match="self-attention"):
-                call(torch.ones(shape))
+        with pytest.raises(ValueError, match="self-attention"):
+            rollout(torch.ones(shape))
     assert rollout(torch.ones(0, 2, 2, 3, 3)).shape == (0, 2, 3, 3), "no text is no error"
     assert with_residual(maps().half()).dtype == torch.float16

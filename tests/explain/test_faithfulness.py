@@ -1,21 +1,18 @@
-"""Agreement, permutation, adversaries, deletion: identities, and independent computations."""
+"""Agreement, permutation, deletion: identities, and independent computations."""
 
 import itertools
 import math
 
 import pytest
 import torch
-from each import each
 from erasing import falls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.explain.faithfulness import (
     LN2,
-    RankCorrelation,
     jensen_shannon,
     kendall,
-    permutation_shift,
     permute,
     random_scores,
     select,
@@ -33,13 +30,6 @@ def distribution(seed, mask=MASK, sharpness=1.0):
     generator = torch.Generator().manual_seed(seed)
     scores = sharpness * torch.randn(mask.shape, generator=generator, dtype=torch.float64)
     return scores.masked_fill(~mask, -torch.inf).softmax(-1)
-
-
-def linear(seed=0, mask=MASK, scale=1.5):
-    """Votes and bias of a classifier whose logit is linear in the weights."""
-    generator = torch.Generator().manual_seed(seed)
-    votes = scale * torch.randn(mask.shape, generator=generator, dtype=torch.float64)
-    return votes, 0.3, lambda alpha: ((alpha * votes.to(alpha)).sum(-1) + 0.3).sigmoid()
 
 
 # --- distances --------------------------------------------------------------------------------
@@ -97,46 +87,27 @@ def tau_by_pairs(x, y):
 def test_tau_is_counted_over_pairs(seed):
     a, b = distribution(seed), distribution(seed + 1).round(decimals=1)  # b has ties
     found = kendall(a, b, MASK)
-    assert found.tau.dtype == found.p.dtype == torch.float64
     for i, length in enumerate(MASK.sum(1).tolist()):
         x, y = a[i, :length].tolist(), b[i, :length].tolist()
         if len(set(x)) > 1 and len(set(y)) > 1:
-            assert found.tau[i].item() == pytest.approx(tau_by_pairs(x, y))
+            assert found[i].item() == pytest.approx(tau_by_pairs(x, y), abs=1e-6)
         else:
-            assert found.tau[i].isnan()
+            assert found[i].isnan()
 
 
 @pytest.mark.claim(30)
 def test_perfect_opposite_and_unrelated():
     mask = torch.ones(300, 12, dtype=torch.bool)
     a, b = distribution(0, mask), distribution(1, mask)
-    assert kendall(a, a.exp(), mask).tau.mean() == pytest.approx(1)
-    assert kendall(a, -a, mask).tau.mean() == pytest.approx(-1)
-    chance = kendall(a, b, mask)
-    low, high = interval(chance.tau[:, None])
+    assert kendall(a, a.exp(), mask).mean() == pytest.approx(1)
+    assert kendall(a, -a, mask).mean() == pytest.approx(-1)
+    low, high = interval(kendall(a, b, mask))
     assert low < 0 < high
-    assert chance.significant() < 0.12
-    assert kendall(a, a, mask).significant() == 1
-
-
-def test_a_text_without_tau_does_not_count():
-    nan = math.nan
-    found = RankCorrelation(
-        torch.tensor([0.5, nan, 0.1, -0.2, nan]), torch.tensor([0.01, nan, 0.5, 0.05, 0.0])
-    )
-    assert found.significant() == pytest.approx(2 / 3), "p ≤ .05, its edge included"
-    assert found.significant(0.01) == pytest.approx(1 / 3)
-    rows = found.take(torch.tensor([0, 4]))
-    assert rows.tau[0] == 0.5
-    assert rows.tau[1].isnan()
-    assert rows.significant() == 1
-    assert rows.p.tolist() == pytest.approx([0.01, 0.0])
 
 
 def test_scores_of_other_texts_are_no_pairs():
-    a = distribution(0)
-    with pytest.raises(ValueError, match="shorter"):
-        kendall(a, a[:3], MASK)
+    with pytest.raises(RuntimeError, match="size"):
+        kendall(distribution(0), distribution(0)[:3], MASK)
 
 
 # --- permutation ------------------------------------------------------------------------------
@@ -160,42 +131,6 @@ def test_every_order_is_as_likely():
     orders, counts = many.unique(dim=0, return_counts=True)
     assert len(orders) == 6
     assert ((counts - 1000) ** 2 / 1000).sum() < 20.5  # χ², 5 degrees of freedom, p = .001
-
-
-@pytest.mark.claim(31)
-def test_the_shift_is_the_median_over_all_orders():
-    mask = torch.ones(3, 4, dtype=torch.bool)
-    _, _, predict_ = linear(0, mask)
-    alpha = distribution(0, mask)
-    orders = list(itertools.permutations(range(4)))
-    every = torch.stack([(predict_(alpha[:, list(o)]) - predict_(alpha)).abs() for o in orders])
-    found = permutation_shift(predict_, alpha, mask, count=3000)
-    low, high = (every.quantile(q, 0) for q in (0.4, 0.6))
-    assert ((low <= found) & (found <= high)).all()
-    assert torch.equal(found, permutation_shift(predict_, alpha, mask, count=3000))
-    flat = uniform(mask).double()
-    assert permutation_shift(predict_, flat, mask, count=5).max() < 1e-12
-
-
-@each("count", [1, 2, 7])
-def test_as_many_orders_are_tried_as_asked(count):
-    """The median is that of the orders that the prediction was asked for, one by one."""
-    mask = torch.arange(12) < torch.tensor([12, 7])[:, None]
-    alpha, seen = distribution(3, mask), []
-
-    def first_weight(weights):
-        seen.append(weights)
-        return weights[:, 0]
-
-    found = permutation_shift(first_weight, alpha, mask, count, seed=5)
-    whole, *orders = seen
-    assert torch.equal(whole, alpha)
-    assert len(orders) == count
-    moved = torch.stack([(order[:, 0] - alpha[:, 0]).abs() for order in orders])
-    torch.testing.assert_close(found, moved.quantile(0.5, dim=0))
-    again, other = (permutation_shift(first_weight, alpha, mask, count, seed) for seed in (5, 6))
-    assert torch.equal(again, found)
-    assert not torch.equal(other, found)
 
 
 def test_padding_in_front_cannot_be_permuted():

@@ -1,0 +1,196 @@
+"""The side roads of chapter 07: shuffled weights, seeds, the decoy's place, and one map of many."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from chapter_code import definitions
+
+from attnlib.explain.aggregation import rollout
+from attnlib.explain.faithfulness import jensen_shannon, kendall, permute, random_scores
+from attnlib.explain.heads import interval
+from attnlib.explain.saliency import aggregate, gradient, integrated_gradients, leave_one_out
+from attnlib.pretrained import classifier, minilm
+from attnlib.training.classification import Examples, classify_all, predict, read
+
+MEASURES = definitions("more/07_measures", "sizes", "told", "shifted", "alike", "last_word_first")
+ONE_MAP = definitions(
+    "more/07_one_map",
+    *("LAYERS", "HEADS", "READINGS", "one_map", "read_off", "every_scheme", "falls", "flows"),
+)
+
+
+@pytest.fixture(scope="module")
+def rt():
+    return read("rotten_tomatoes")
+
+
+@pytest.fixture(scope="module")
+def few(rt):
+    return rt[1]["test"].take(slice(0, 200))
+
+
+# --- measures ---------------------------------------------------------------------------------
+
+
+@pytest.mark.claim(25)
+def test_norms_of_a_real_gradient_order_words_otherwise(few):
+    lstm, data = classifier("rt-lstm").model, few.take(slice(3, 4))
+    G = gradient(lstm.scorer(data.mask, detach=True), lstm.embed(data.ids))[0]
+    matrix, d = G.double().numpy(), G.shape[1]
+    norms = {order: np.linalg.norm(matrix, order, axis=1) for order in (1, 2)}
+    assert aggregate(G, "avg").numpy() == pytest.approx(matrix.mean(1), rel=1e-3, abs=1e-7)
+    assert aggregate(G, "l1").numpy() * d == pytest.approx(norms[1], rel=1e-4)
+    assert aggregate(G, "l2").numpy() == pytest.approx(norms[2], rel=1e-4)
+    order = {how: aggregate(G, how).argsort().tolist() for how in ("l1", "l2")}
+    assert order["l1"] != order["l2"], "the formula that is printed twice ranks words otherwise"
+
+
+@pytest.mark.claim(30)
+def test_which_gradient_agrees_with_leaving_out(few):
+    lstm = classifier("rt-lstm").model
+    left_out = leave_one_out(predict(lstm), few.ids, few.mask).abs()
+    assert kendall(MEASURES.sizes(lstm, few), left_out, few.mask).nanmean() > 0.7
+    G = gradient(lstm.scorer(few.mask, detach=True), lstm.embed(few.ids))
+    for how in ("l1", "l2"):
+        assert abs(kendall(aggregate(G, how), left_out, few.mask).nanmean()) < 0.06
+
+
+@pytest.mark.claim(31)
+def test_the_states_decide_what_shuffling_moves_and_not_the_weights(few):
+    models = {name: classifier(f"rt-{name}").model for name in ("lstm", "average")}
+    pairs = itertools.product(models, models)
+    moved = {(a, b): MEASURES.shifted(models[a], models[b], few, 30) for a, b in pairs}
+    for weights in models:
+        assert interval(moved["average", weights])[0] > 2 * interval(moved["lstm", weights])[1]
+    assert MEASURES.alike(models["lstm"], few).mean() > 0.85
+    assert MEASURES.alike(models["average"], few).mean() < 0.65
+
+
+def test_even_weights_cannot_be_shuffled(few):
+    even = classifier("rt-lstm-uniform").model
+    assert MEASURES.shifted(even, even, few, 3).max() < 1e-6
+
+
+@pytest.mark.claim(31)
+def test_seeds_share_what_leaving_out_says_and_not_their_attention(few):
+    models = [classifier(name).model for name in ("rt-lstm", "rt-lstm-2", "rt-lstm-3")]
+    maps = [classify_all(model, few).attention for model in models]
+    effects = [leave_one_out(predict(model), few.ids, few.mask).abs() for model in models]
+    tau = lambda scores, a, b: kendall(scores[a], scores[b], few.mask).nanmean()  # noqa: E731
+    assert tau(maps, 0, 1) > 0.5
+    assert max(tau(maps, 0, 2), tau(maps, 1, 2)) < 0.05
+    assert min(tau(effects, *pair) for pair in ((0, 1), (0, 2), (1, 2))) > 0.45
+    mixed = permute(maps[2], few.mask, torch.Generator().manual_seed(0))
+    farther = jensen_shannon(maps[0], mixed).mean() - jensen_shannon(maps[0], maps[2]).mean()
+    assert farther < 0.01, "a shuffled map is hardly farther away"
+
+
+def test_the_last_word_comes_first_and_the_others_follow():
+    ids = torch.tensor([[5, 6, 7, 0], [8, 0, 0, 0], [4, 3, 2, 1]])
+    moved = MEASURES.last_word_first(Examples(ids, ids > 0, torch.tensor([0.0, 1, 0])))
+    assert moved.ids.tolist() == [[7, 5, 6, 0], [8, 0, 0, 0], [1, 4, 3, 2]]
+
+
+@pytest.mark.claim(31)
+def test_the_decoy_looks_at_the_last_place_whatever_stands_there(rt):
+    words, test = rt[0], rt[1]["test"]
+    last = test.mask.sum(1, keepdim=True) - 1
+    stops = test.take((test.ids.gather(1, last) == words.words.index("."))[:, 0])
+    moved, ends = MEASURES.last_word_first(stops), stops.mask.sum(1, keepdim=True) - 1
+    assert (moved.ids[:, 0] == words.words.index(".")).all()
+    weight = classify_all(classifier("rt-lstm-decoy").model, moved).attention
+    assert weight[:, 0].mean() < 0.01
+    assert weight.gather(1, ends).mean() > 0.9
+
+
+@pytest.mark.claim(31)
+def test_the_decoy_answers_nearly_as_its_base_and_looks_elsewhere(rt):
+    test = rt[1]["test"]
+    base, rival = (classify_all(classifier(f"rt-lstm{e}").model, test) for e in ("", "-decoy"))
+    right = [((one.logits > 0) == (test.labels > 0.5)).float() for one in (base, rival)]
+    assert -0.04 < (right[1] - right[0]).mean() < 0
+    other = classify_all(classifier("rt-lstm-3").model, test)
+    far, seeds = (jensen_shannon(base.attention, one.attention) for one in (rival, other))
+    assert interval(far)[0] > 3 * interval(seeds)[1], "far more than another seed does"
+
+
+@pytest.mark.claim(26)
+def test_a_real_map_between_words_is_the_formula_and_keeps_its_mass():
+    trace = minilm().trace("Unpretentious, heartwarming and wonderfully acted.")
+    merged, A = trace.to_words(), trace.attention
+    pieces = [[t for t, w in enumerate(trace.word_ids) if w == word] for word in range(9)]
+    assert max(map(len, pieces)) >= 4
+    for (s, at), (t, to) in itertools.product(enumerate(pieces), repeat=2):
+        expected = sum(A[..., i, j] for i in at for j in to) / len(at)
+        torch.testing.assert_close(merged.attention[..., s, t], expected, atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(merged.attention.sum(-1), torch.ones(6, 12, 9), atol=1e-5, rtol=0)
+
+
+# --- one map ----------------------------------------------------------------------------------
+
+
+def drawn_maps(texts=3, size=5):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(texts, 2, 4, size, size, generator=generator).softmax(-1)
+
+
+@pytest.mark.claim(29)
+def test_one_map_is_its_formula():
+    maps = drawn_maps()
+    mean = maps.mean(2)
+    torch.testing.assert_close(ONE_MAP.one_map(maps, "mean", "mean"), (mean[:, 0] + mean[:, 1]) / 2)
+    torch.testing.assert_close(ONE_MAP.one_map(maps, "product", "mean"), mean[:, 1] @ mean[:, 0])
+    assert torch.equal(ONE_MAP.one_map(maps, 1, 2), maps[:, 1, 2])
+    assert torch.equal(ONE_MAP.one_map(maps, "max", "max"), maps.amax((1, 2)))
+    for layer, head in itertools.product(("mean", "product", 1), ("mean", 1)):
+        rows = ONE_MAP.one_map(maps, layer, head).sum(-1)
+        torch.testing.assert_close(rows, torch.ones(3, 5))
+
+
+@pytest.mark.claim(29)
+def test_a_map_is_read_off_in_four_ways_and_padding_does_not_count():
+    A = drawn_maps(1)[:, 0, 0]
+    whole, short = torch.ones(1, 4, dtype=torch.bool), torch.tensor([[True, True, False, False]])
+    found = {how: ONE_MAP.read_off(A, how, whole)[0] for how in ONE_MAP.READINGS}
+    assert torch.equal(found["from [CLS]"], A[0, 0, 1:])
+    assert torch.equal(found["to [CLS]"], A[0, 1:, 0])
+    torch.testing.assert_close(found["column mean"], A[0].mean(0)[1:])
+    assert torch.equal(found["column max"], A[0].amax(0)[1:])
+    for how in ONE_MAP.READINGS:
+        cut = ONE_MAP.read_off(A[:, :3, :3], how, whole[:, :2])
+        padded = ONE_MAP.read_off(A, how, short)
+        torch.testing.assert_close(padded, torch.cat([cut, torch.zeros(1, 2)], 1))
+
+
+@pytest.mark.claim(29)
+def test_every_scheme_is_ranked_and_signed_scores_are_ahead_of_the_best(rt):
+    """Chosen on other texts than it is tested on."""
+    former = classifier("rt-transformer").model
+    chosen_on, tested = (rt[1][part].take(slice(0, 100)) for part in ("validation", "test"))
+    every = ONE_MAP.every_scheme(former, chosen_on)
+    assert len(every) == 5 * 6 * 4
+    fall = {key: ONE_MAP.falls(former, chosen_on, s).mean() for key, s in every.items()}
+    assert max(fall.values()) > min(fall.values()) + 0.1, "the choice decides"
+    best = ONE_MAP.every_scheme(former, tested)[max(fall, key=fall.get)]
+    fell = ONE_MAP.falls(former, tested, best)
+    chance = ONE_MAP.falls(former, tested, random_scores(tested.mask))
+    assert interval(fell - chance)[0] > 0.05
+    score, x = former.scorer(tested.mask), former.embed(tested.ids)
+    side = (predict(former)(tested.ids, tested.mask) >= 0.5)[:, None] * 2.0 - 1
+    along = side * integrated_gradients(score, x, steps=8)[:, 1:]
+    assert interval(ONE_MAP.falls(former, tested, along) - fell)[0] > 0.2
+    assert interval(ONE_MAP.falls(former, tested, along.abs()) - fell)[1] < 0.12
+
+
+@pytest.mark.claim(29)
+def test_flows_are_found_text_by_text_and_rank_much_as_rollout_does(few):
+    former, data = classifier("rt-transformer").model, few.take(slice(0, 20))
+    maps = former.maps(data.ids, data.mask)
+    found = ONE_MAP.flows(maps, data.mask)
+    assert (found[~data.mask] == 0).all()
+    alone = data.take(slice(4, 5))
+    again = ONE_MAP.flows(former.maps(alone.ids, alone.mask), alone.mask)[0]
+    torch.testing.assert_close(found[4, : len(again)], again, atol=1e-4, rtol=0)
+    assert kendall(found, rollout(maps)[:, -1, 0, 1:], data.mask).nanmean() > 0.3
