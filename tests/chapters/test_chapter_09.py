@@ -374,7 +374,7 @@ def test_random_tokens_for_these_heads_and_reviews_for_those_of_smollm2(smol):
 def test_a_previous_token_head_speaks_through_keys_in_smollm2_too(smol):
     """Head 16.0 into layer 17, against another head of its layer."""
     model, said = smol
-    ids, states = said["random"]
+    _, states = said["random"]
     stream, before = states[16].residual, CHAPTER.matching(states, 24)[17, [3, 4]]
     for h in (0, 5):
         mixed, W_O = states[16].mixed[:, h], model.blocks[16].attention.W_O[h]
