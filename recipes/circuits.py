@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.data import reviews
-from attnlib.explain.circuits import composition, offset_score, repeated_tokens
+from attnlib.explain.circuits import composition, offset_score
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.pretrained.checkpoints import tokenizer
 from attnlib.tokenizers.bpe import BPE
@@ -64,6 +64,14 @@ def moments(steps: int) -> list[int]:
     """Before which steps a run of so many is measured, and after the last: denser from 4,000 on."""
     wanted = {*EARLY, *range(LATER, steps, EVERY)}
     return sorted({step for step in wanted if step < steps} | {steps})
+
+
+def repeated_tokens(
+    count: int, period: int, length: int, vocab_size: int, generator: torch.Generator
+) -> Tensor:
+    """Random tokens, over and over with a period: ids (count, length), every row another."""
+    ids = torch.randint(vocab_size, (count, period), generator=generator)
+    return ids.repeat(1, -(-length // period))[:, :length]
 
 
 def mixed(stream: Tensor, repeated: int, seed: int) -> Callable[[int], Tensor]:

@@ -3,7 +3,7 @@
 A head of an attention-only transformer is two maps between tokens (Elhage et al. 2021): the QK
 circuit, W_E W_Q W_Kᵀ W_Eᵀ, tells which source a destination looks for, and the OV circuit,
 W_E W_V W_O W_U, what a source does to the logits when it is looked at. Both are D × D and of rank
-d_head. Nothing here makes more of them than the rows that were asked for.
+d_head; only the rows that were asked for are made.
 
 Matrices may have leading axes, such as one for the heads.
 """
@@ -41,31 +41,6 @@ def ov_circuit(sources: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor
         (..., N, M), row = source.
     """
     return (sources @ W_V) @ (W_O @ W_U)
-
-
-def largest_entries(
-    left: Tensor, right: Tensor, count: int, block: int = 256
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest entries of left @ right, found in blocks of rows.
-
-    Args:
-        left: (N, r).
-        right: (r, M).
-        count: how many.
-        block: rows of the product that exist at once.
-
-    Returns:
-        values, rows and columns, each (count,), the largest first.
-    """
-    values, places = left.new_empty(0), torch.empty(0, dtype=torch.int64)
-    for start in range(0, len(left), block):
-        part = (left[start : start + block] @ right).flatten()
-        found = part.topk(min(count, len(part)))
-        values = torch.cat([values, found.values])
-        places = torch.cat([places, found.indices + start * right.shape[1]])
-        values, kept = values.topk(min(count, len(values)))
-        places = places[kept]
-    return values, places // right.shape[1], places % right.shape[1]
 
 
 def product_eigenvalues(left: Tensor, right: Tensor) -> Tensor:
@@ -112,14 +87,6 @@ def composition(first: Tensor, second: Tensor) -> Tensor:
     norm = torch.linalg.matrix_norm
     share: Tensor = norm(first @ second) / (norm(first) * norm(second))
     return share
-
-
-def repeated_tokens(
-    count: int, period: int, length: int, vocab_size: int, generator: torch.Generator
-) -> Tensor:
-    """Random tokens, over and over with a period: ids (count, length), every row another."""
-    ids = torch.randint(vocab_size, (count, period), generator=generator)
-    return ids.repeat(1, -(-length // period))[:, :length]
 
 
 def offset_score(attention: Tensor, offset: int, start: int = 0) -> Tensor:

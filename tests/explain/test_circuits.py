@@ -120,18 +120,6 @@ def test_circuits_of_all_heads_at_once():
         assert torch.allclose(ov[h], rows @ layer.W_VO[h] @ model.W_U, atol=1e-5)
 
 
-@each("block", [1, 3, 20, 100])
-@each("count", [1, 7, 60])
-def test_largest_entries_are_those_of_the_whole_product(block, count):
-    generator = torch.Generator().manual_seed(0)
-    left = torch.randn(20, 4, generator=generator)
-    right = torch.randn(4, 30, generator=generator)
-    values, rows, columns = circuits.largest_entries(left, right, count, block)
-    whole = left @ right
-    assert torch.allclose(values, whole.flatten().topk(count).values)
-    assert torch.allclose(whole[rows, columns], values)
-
-
 def test_eigenvalues_of_the_large_product_from_the_small_one():
     generator = torch.Generator().manual_seed(0)
     left = torch.randn(2, 40, 5, generator=generator, dtype=torch.float64)
@@ -175,16 +163,6 @@ def test_composition():
     assert found.shape == (20,)
     assert found.mean().item() == pytest.approx(0.1, abs=0.003)
     assert circuits.composition(first[:3, None], second[None, :2]).shape == (3, 2)
-
-
-def test_repeated_tokens():
-    generator = torch.Generator().manual_seed(0)
-    ids = circuits.repeated_tokens(5, 7, 17, 1000, generator)
-    assert ids.shape == (5, 17)
-    assert torch.equal(ids[:, 7:], ids[:, :-7])
-    assert len(ids[:, :7].unique()) > 30
-    assert 0 <= ids.min() <= ids.max() < 1000
-    assert not torch.equal(ids, circuits.repeated_tokens(5, 7, 17, 1000, generator))
 
 
 def test_offset_score_of_planted_heads():

@@ -34,6 +34,16 @@ def small(monkeypatch, tmp_path):
     return tmp_path
 
 
+def test_repeated_tokens():
+    generator = torch.Generator().manual_seed(0)
+    ids = circuits.repeated_tokens(5, 7, 17, 1000, generator)
+    assert ids.shape == (5, 17)
+    assert torch.equal(ids[:, 7:], ids[:, :-7])
+    assert len(ids[:, :7].unique()) > 30
+    assert 0 <= ids.min() <= ids.max() < 1000
+    assert not torch.equal(ids, circuits.repeated_tokens(5, 7, 17, 1000, generator))
+
+
 def test_moments_begin_with_the_start_and_end_with_the_end():
     assert circuits.moments(5) == [0, 5]
     found = circuits.moments(circuits.STEPS)
