@@ -14,12 +14,13 @@ import nbformat
 from chapter_rules import chapter_paths, side_roads
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
-from road_rules import theses
+from road_rules import THESES
 
 from attnlib.widgets.page import script
 from book import BUILD, ROOT
 from book.live import link, live_page, missing, place
 from book.notebooks import Assets, Views, with_assets
+from book.theses import theses_page
 
 HERE = Path(__file__).parent
 WIDGETS = ROOT / "attnlib" / "widgets"
@@ -61,10 +62,15 @@ def with_citations(text: str) -> str:
 
 
 def with_links(text: str, place: Path, pages: set[Path]) -> str:
-    """Text without links to files that are no page: their words stay."""
+    """Text without links to files that are no page: their words stay.
+
+    A link to theses.toml leads to the page that is made of it.
+    """
 
     def kept(found: re.Match[str]) -> str:
         target = (ROOT / place.parent / found[2]).resolve()
+        if target == THESES:
+            return f"[{found[1]}]({'../' * (len(place.parts) - 1)}theses.md)"
         return found[0] if target in pages else found[1]
 
     return LINK.sub(kept, text)
@@ -142,22 +148,6 @@ def contents(names: Sequence[str], library: Sequence[str]) -> str:
     return "".join(TOCTREE.format(title, "\n".join(listed)) for title, listed in parts.items())
 
 
-def theses_page() -> str:
-    """All theses of the course, chapter by chapter."""
-    parts = ["# What the course claims", "Each sentence with what could have refuted it."]
-    for path in chapter_paths():
-        found = theses().get(path.name[:2], [])
-        if found:
-            parts.append(f"## [{path.stem.replace('_', ' ')}](chapters/{path.name})")
-        for thesis in found:
-            models = "; ".join(f"{name}: {told}" for name, told in thesis["models"].items())
-            parts.append(
-                f"**{thesis['sentence']}**\n\n- Control: {thesis['control']}\n"
-                f"- How sure: {thesis['sure']}\n- Tried on: {models}\n- Test: `{thesis['test']}`"
-            )
-    return "\n\n".join(parts) + "\n"
-
-
 def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> None:
     """Write the sources of the site into a folder.
 
@@ -182,7 +172,7 @@ def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> 
     for name, modules in library.items():
         write(target / "api" / f"{name}.rst", reference(name, modules))
     write(target / "try.md", live_page(assets, lacks))
-    write(target / "theses.md", theses_page())
+    write(target / "theses.md", theses_page(assets))
     write(target / "bibliography.md", "# References\n\n```{bibliography}\n:all:\n```\n")
     for picture in (ROOT / "docs").iterdir():
         if picture.suffix in {".png", ".gif", ".webp"}:

@@ -67,12 +67,18 @@ class Workers(Executor):
         self.client, self.size = client, 1
         self.inner = client.get_executor(pure=False)  # the same work by two students runs twice
         self.gone = f"the scheduler at {address} has gone"
+        # what each call of a client raises from the moment it sees that its scheduler has gone
+        self.closed: type[Exception] = import_module("distributed.client").ClosedClientError
 
     def submit(self, call: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """As every executor's, of a function of a module; what its result raises is translated."""
         outer: Future[Any] = Future()
-        inner = self.inner.submit(by_name(call), *args, **kwargs)
-        inner.add_done_callback(lambda done: self.hand_over(done, outer))
+        try:
+            inner = self.inner.submit(by_name(call), *args, **kwargs)
+        except self.closed:
+            outer.set_exception(Fault(self.gone))
+        else:
+            inner.add_done_callback(lambda done: self.hand_over(done, outer))
         return outer
 
     def hand_over(self, done: "Future[Any]", outer: "Future[Any]") -> None:
@@ -91,7 +97,8 @@ class Workers(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the executor; its client stays."""
-        self.inner.shutdown(wait=wait and not cancel_futures)
+        with contextlib.suppress(self.closed):  # then all calls have ended
+            self.inner.shutdown(wait=wait and not cancel_futures)
 
     @property
     def _max_workers(self) -> int:

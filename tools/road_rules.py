@@ -55,7 +55,7 @@ OUTCOMES = ("holds", "does not hold", "not asked")
 BUILT_HERE = "trained here"  # what a chapter counts or trains itself, as a model of a thesis
 MODELS = {path.stem for path in (ROOT / "attnlib" / "checkpoints").glob("*.json")}
 MODELS |= {"minilm", "smollm2", BUILT_HERE}
-THESIS = {"sentence", "control", "sure", "models", "test"}
+THESIS = {"sentence", "control", "sure", "models", "shown", "test"}
 THESES = CHAPTERS / "theses.toml"
 NOT_FOR_SIDE_ROADS = {
     header_is_complete,

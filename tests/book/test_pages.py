@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlparse
 import axe_playwright_python
 import pytest
 from chapter_rules import ROOT, chapter_paths
+from road_rules import theses
 
 from book.icons import icons
 from book.pages import pages_of_the_site, rooms
@@ -97,6 +98,25 @@ def test_without_a_script_a_view_is_its_picture(browser: Any, site: Path) -> Non
     assert pictures.count() == 2
     assert all(len(image.get_attribute("alt")) > 40 for image in pictures.all())
     context.close()
+
+
+def test_theses_are_filtered_by_chapter_and_by_outcome(page: Any, site: Path) -> None:
+    opened(page, site, "theses")
+    listed = theses()
+    entries = page.locator(".thesis").filter(visible=True)
+    assert entries.count() == sum(map(len, listed.values()))
+    page.select_option("#by-smollm2", "does not hold")
+    found = [one for several in listed.values() for one in several]
+    denied = [one for one in found if one["models"].get("smollm2", "").startswith("does not hold")]
+    assert 0 < entries.count() == len(denied) < len(found)
+    page.select_option("#by-smollm2", "")
+    page.select_option("#by-chapter", "04")
+    assert entries.count() == len(listed["04"])
+    assert page.locator("h2").filter(visible=True).count() == 1
+    entries.first.locator("summary").click()
+    entries.first.locator("img").wait_for()
+    assert listed["04"][0]["test"] in entries.first.inner_text()
+    assert page.errors == []
 
 
 def test_a_view_follows_the_theme(page: Any, site: Path) -> None:

@@ -151,6 +151,20 @@ def test_every_thesis_is_whole() -> None:
     assert found == []
 
 
+def test_every_thesis_is_shown_by_an_output_of_its_chapter() -> None:
+    outputs = {
+        path.name[:2]: {cell.id for cell in one.cells if cell.get("outputs")}
+        for path, one in MAIN_ROADS.items()
+    }
+    found = [
+        (number, thesis["sentence"], thesis["shown"])
+        for number, listed in roads.theses().items()
+        for thesis in listed
+        if thesis["shown"] not in outputs[number]
+    ]
+    assert found == []
+
+
 @pytest.mark.usefixtures("sample_theses")
 def test_a_good_road_gets_no_complaint() -> None:
     assert [told for rule in roads.MAIN_ROAD for told in rule(main_road())] == []
@@ -226,7 +240,7 @@ def test_each_rule_fires() -> None:
 def test_a_thesis_that_lacks_something_is_named() -> None:
     here = "tests/chapters/test_roads.py::test_what_is_counted"
     good = {"sentence": "It is.", "control": "It is not.", "sure": "3 seeds", "test": here}
-    good |= {"models": {"minilm": "holds, in 3 of 3", "smollm2": "not asked"}}
+    good |= {"models": {"minilm": "holds, in 3 of 3", "smollm2": "not asked"}, "shown": "a-cell"}
     assert roads.thesis_is_whole(good) == []
     for told, change in (
         ("'control'", {"control": ""}),

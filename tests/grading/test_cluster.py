@@ -257,3 +257,14 @@ def test_a_cluster_that_is_not_there_is_told_in_a_sentence(
         address = ours.open(0)
         assert command.main([*words, address]) == 1
     assert f"The scheduler at {address} has no worker" in capsys.readouterr().err
+
+
+def test_a_client_that_has_closed_ends_every_call_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dask(tmp_path) as ours, cluster.connected(ours.open(1)) as make:
+        workers = make()
+        with monkeypatch.context() as patch:
+            patch.setattr(workers.client, "status", "closed")
+            assert "has gone" in str(workers.submit(len, "abc").exception(10))
+            workers.shutdown(wait=False, cancel_futures=True)
