@@ -1,4 +1,4 @@
-"""The autograded tasks, a module per chapter: ch01 … ch14, each with `TASKS`."""
+"""The autograded tasks, a module per chapter: ch01 … ch15, each with `TASKS`."""
 
 from functools import cache
 from importlib import import_module
@@ -20,6 +20,7 @@ EXERCISES = (
     "12_identifiability",
     "13_geometry",
     "14_today",
+    "15_causes",
 )
 
 

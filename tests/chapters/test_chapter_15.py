@@ -354,10 +354,36 @@ def test_the_map_of_the_chapter_is_activation_patching():
     metric = logit_difference(3, 5)
     expected = activation_patching(model, clean, corrupted, metric)
     assert_near(chapter.patching_map(clean, corrupted), expected[:, 3:])
+    counted = []
+    other = chapter.patching_map(
+        clean, corrupted, names=[5, 7], told=lambda steps: (counted.append(i) or i for i in steps)
+    )
+    asked = logit_difference(5, 7)
+    assert_near(other, activation_patching(model, clean, corrupted, asked)[:, 3:])
+    assert counted == [0, 1, 2, 3]
     ends = [metric(model(ids[None])[0, -1]) for ids in (clean, corrupted)]
     found = chapter.exchanged(corrupted, chapter.written(clean), (2, 1))
     heads = activation_patching(model, clean, corrupted, metric, "mixed")
     assert_near((found - ends[1]) / (ends[0] - ends[1]), heads[2, 1])  # in the last layer
+
+
+def test_prompts_of_ones_own_are_read_as_two_runs():
+    own = definitions("15_causes", "lm", "MOST", "read_pair")
+    text = "Mary met John|Anna, who left > Mary|John"
+    *runs, names = own.read_pair(text)
+    said = [own.lm.decode(one.tolist()) for one in runs]
+    assert said == ["Mary met John, who left", "Mary met Anna, who left"]
+    assert [own.lm.decode([name]) for name in names] == [" Mary", " John"]
+    for wrong, told in (
+        ("Mary met John", "then > and two answers"),
+        ("a | b > Mary|John", "then > and two answers"),
+        ("one two|seventeenthly > Mary|John", "choose words of equal length"),
+        ("one two > Mary|John", "two texts that differ"),
+        ("one two|three > Mary|Mary", "two answers"),
+        ("one two|three" + " and" * own.MOST + " > Mary|John", "among the last 12 tokens"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            own.read_pair(wrong)
 
 
 @pytest.mark.claim(108)

@@ -654,3 +654,27 @@ def test_chapter_04_in_jupyterlab_moves_through_layers_and_heads(page: Any, lab:
     assert re.search("layer", view.inner_text())
     check_sliders_move_pixels(view)
     assert page.asked == []
+
+
+@pytest.mark.long
+def test_a_prompt_typed_into_chapter_15_gets_its_patching_map(page: Any, lab: Any) -> None:
+    """The cells that the box needs, in a kernel of its own; the bar runs to its end."""
+    address, folder = lab
+    notebook = nbformat.read(ROOT / "chapters" / "15_causes.ipynb", as_version=4)
+    ids = [cell.id for cell in notebook.cells]
+    notebook.cells = notebook.cells[: ids.index("own-prompts") + 1]
+    nbformat.write(notebook, folder / "causes.ipynb")
+    run_in_lab(page, address, "causes.ipynb")
+    panel = page.locator(".widget-vbox", has=page.locator(".widget-hprogress"))
+    panel.wait_for(state="attached", timeout=300_000)
+    box = panel.locator("input")
+    for text, sentence in (
+        ("Mary met John > Mary|John", "two texts that differ"),
+        ("The capital of France|Italy is the city of > Paris|Rome", "logit difference: clean"),
+    ):
+        box.fill(text)
+        box.press("Enter")
+        panel.get_by_text(sentence).wait_for(timeout=60_000)
+    panel.locator("img[alt*='Paris']").wait_for(timeout=120_000)
+    assert "width: 100%" in panel.locator(".progress-bar").get_attribute("style")
+    assert page.errors == []
