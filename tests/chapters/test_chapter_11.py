@@ -171,13 +171,12 @@ def test_a_wider_probe_gains_more_on_random_labels_than_on_the_tags(corpus):
 
 
 @pytest.mark.claim(74)
-@pytest.mark.parametrize("seed", [11, *(pytest.param(i, marks=pytest.mark.long) for i in (12, 13))])
-def test_the_tags_are_sent_in_fewer_bits_than_random_labels(corpus, seed):
+def test_the_tags_are_sent_in_fewer_bits_than_random_labels(corpus):
     trained, blank = (corpus.states[name][:, [2]] for name in ("MiniLM", "untrained"))
     X = torch.cat([trained, trained, blank, blank], 1)[corpus.train]
     labels = torch.stack([corpus.tags, corpus.control], 1)[corpus.train].repeat(1, 2)
-    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(seed))
-    found = probing.online_code(X[order], labels[order], corpus.K, seed=seed).sum(0)
+    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(11))
+    found = probing.online_code(X[order], labels[order], corpus.K, seed=11).sum(0)
     task, control, blank_task, blank_control = found / (len(X) * math.log2(corpus.K))
     assert control > 2 * task
     assert blank_task > 1.8 * task
