@@ -666,6 +666,8 @@ REFUSED = {
     "def double(x):\n    from torch import mul as times\n    return times(x, 2)": "mul",
     "times = torch.mul\ndef double(x):\n    return times(x, 2)": "mul",
     "class A:\n    def __call__(self, x):\n        return x.mul(2)\ndouble = A()": "mul",
+    "from torch import *\ndef double(x):\n    return mul(x, 2)": "mul",
+    "@torch.no_grad()\ndef double(x):\n    return x.mul(2)": "mul",
     "def double(x):\n    import attnlib.attention\n    return 2 * x": "attnlib.attention",
     "import attnlib as a\ndef double(x):\n    return a and 2 * x": "attnlib",
     "from attnlib.attention import attention as f\ndef double(x):\n    return f and 2 * x": (
