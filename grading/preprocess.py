@@ -221,7 +221,7 @@ def shown(line: dict[str, Any]) -> NotebookNode:
 
 
 class SaveGrades(SaveAutoGrades):  # type: ignore[misc]
-    """nbgrader's, and right answers that a person has to look at wait for that person."""
+    """nbgrader's, and answers that a person has to look at wait for that person."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Save the grades of all cells."""

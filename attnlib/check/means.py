@@ -5,11 +5,11 @@ import inspect
 import linecache
 import sys
 from collections.abc import Callable, Iterable
-from types import ModuleType
 from typing import Any
 
-# beside Python's own, these modules are there in grading; `grading.packages` lets the same ones in
+# these modules are there in grading; `grading.packages` lets the same ones in
 THERE = {"torch", "numpy", "matplotlib", "pandas", "tqdm", "IPython", "ipywidgets", ""}
+THERE |= sys.stdlib_module_names
 
 
 def reached(source: str) -> list[str]:
@@ -21,11 +21,8 @@ def reached(source: str) -> list[str]:
     fields = [n for n in nodes if isinstance(n, ast.Attribute)]
     own = {n.attr for n in fields if isinstance(n.ctx, ast.Store)}
     imports = [n for n in nodes if isinstance(n, ast.Import | ast.ImportFrom)]
-    found = [f"{getattr(n, 'module', None) or ''}.{a.name}" for n in imports for a in n.names]
-    return [
-        *(path.lstrip(".") for path in found),
-        *(f".{n.attr}" for n in fields if n.attr not in own),
-    ]
+    paths = [f"{getattr(n, 'module', None) or ''}.{a.name}" for n in imports for a in n.names]
+    return [p.lstrip(".") for p in paths] + [f".{n.attr}" for n in fields if n.attr not in own]
 
 
 def refused(paths: Iterable[str], forbidden: Iterable[str]) -> str:
@@ -38,31 +35,26 @@ def refused_at_home(answer: Callable[..., Any], forbidden: Iterable[str]) -> str
     """The same of a live function and its helpers, and of modules that are not there in grading."""
     queue = [answer]
     for one in queue:
-        function: Any = inspect.unwrap(one)
-        function = function if inspect.isfunction(function) else type(function).__call__
-        if not inspect.isfunction(function):
-            continue
-        bound = [function.__globals__.get(name) for name in function.__code__.co_names]
-        cell = "".join(linecache.getlines(function.__code__.co_filename))
-        paths = [*map(_path, bound), *reached(cell)]
-        absent = next((path for path in paths if not _there(path)), "")
-        if told := refused(paths, forbidden):
-            return told
-        if absent:
-            return f"it uses {absent}, which is not there in grading: write it yourself"
-        queue += [v for v in bound if inspect.isfunction(v) and not _path(v) and v not in queue]
+        function: Any = inspect.unwrap(one if inspect.isfunction(one) else type(one).__call__)
+        if inspect.isfunction(function) and not _path(function):
+            cell = "".join(linecache.getlines(function.__code__.co_filename))
+            bound = [function.__globals__.get(name) for name in function.__code__.co_names]
+            paths = [*map(_path, bound), *reached(cell)]
+            if told := refused(paths, forbidden) or _absent(paths):
+                return told
+            queue += [v for v in bound if inspect.isfunction(v) and v not in queue]
     return ""
 
 
 def _path(value: Any) -> str:
     """Where a value comes from, such as "scipy.stats.kendalltau"; empty for the student's own."""
-    if isinstance(value, ModuleType):
-        return value.__name__
+    if inspect.ismodule(value):
+        return str(value.__name__)
     home, name = getattr(value, "__module__", None) or "torch", type(value).__name__
     return "" if home == "__main__" else f"{home}.{getattr(value, '__name__', name)}"
 
 
-def _there(path: str) -> bool:
-    """Whether a module, or what comes from it, is there in grading."""
-    top = path.partition(".")[0]
-    return top in THERE | sys.stdlib_module_names or path.startswith("attnlib.check")
+def _absent(paths: Iterable[str]) -> str:
+    """What is said of modules that are not there in grading, or of what comes from them."""
+    gone = (p for p in paths if p.partition(".")[0] not in THERE and p[:13] != "attnlib.check")
+    return next((f"it uses {path}, which is not there in grading" for path in gone), "")

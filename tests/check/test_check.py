@@ -694,6 +694,10 @@ def test_what_grading_will_refuse_is_said_at_once(beside: Path, source: str, nam
         "    def all(self):\n        self.mul = 2 * self.mul\n        return self.mul\n"
         "def double(x):\n    return A(x).all()",
         "mul = 2\ndef double(x):\n    return mul * x",
+        "class A(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\ndouble = A()",
+        "from functools import partial\ndef f(a, x):\n    return a * x\ndouble = partial(f, 2)\n"
+        "double.__module__ = '__main__'",
+        "from attnlib.check import check\ndef double(x):\n    return check and 2 * x",
         "def double(x):\n    return double(x[:1]) if len(x) > 9 else 2 * x",
     ],
 )

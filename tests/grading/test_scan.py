@@ -171,7 +171,7 @@ def test_home_and_grading_agree_on_what_is_there() -> None:
     from attnlib.check.means import THERE
     from grading import packages
 
-    assert not THERE & set(packages.absent())
+    assert not THERE & {*packages.absent()}
     visible = {path.name for path in packages.visible()}
     assert {"torch", "numpy", "matplotlib", "pandas", "tqdm", "IPython", "ipywidgets"} <= visible
     assert not visible & {
