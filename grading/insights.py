@@ -86,7 +86,7 @@ def mistake(task: Task | None, reason: str) -> str:
         return MISSING
     if raised := re.match(r"(it raised \w+|it changes its argument( \w+)?)", reason):
         return raised[0]
-    if reason.startswith(("no answer", "forged", "right, but")):
+    if reason.startswith(("no answer", "forged", "it uses")):
         return reason.partition(" (")[0]
     shape = re.search(r"\bshape\b|\bdtype\b", reason)
     return f"another {shape[0]} than the right one" if shape else OTHER

@@ -167,9 +167,7 @@ def outcome(task: str, judged: Verdict, used: str, done: Run, index: int) -> tup
     """Whether a task's points are earned, the task's status, and the reason, if there is one."""
     if judged.forged:
         return False, GRADED, f"forged: {judged.reason}"
-    if judged.right and used:
-        return False, GRADED, f"right, but {used}"
-    if judged.right:
+    if judged.right and not used:
         return True, GRADED, ""
     if index in done.late:
         return False, "timed out", done.late[index]
@@ -177,6 +175,8 @@ def outcome(task: str, judged: Verdict, used: str, done: Run, index: int) -> tup
         return False, done.status, done.reason
     if early := ended_early(task, done.notebook):
         return False, MANUAL, f"its cell did not run to its end, a person has to look: {early}"
+    if used and (judged.right or "which would be the answer" in judged.reason):
+        return False, GRADED, used
     return False, GRADED, judged.reason
 
 

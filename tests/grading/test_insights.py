@@ -91,7 +91,7 @@ def test_refused_and_suspicious_names_are_counted_and_cost_what_they_should(plac
     marks = {name: read_report(report_path(NAME, name, places)) for name in ("galois", "abel")}
     tasks = {name: report["tasks"]["attend"] for name, report in marks.items() if report}
     said = "uses scaled_dot_product_attention, which would be the answer"
-    assert tasks["galois"]["reason"] == f"right, but it {said}: write it yourself"
+    assert tasks["galois"]["reason"] == f"it {said}: write it yourself"
     assert f"this {said}" in tasks["abel"]["reason"]
     assert {(one["points"], one["status"]) for one in tasks.values()} == {(0, GRADED)}
     text = insights(NAME, places).read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def test_refused_and_suspicious_names_are_counted_and_cost_what_they_should(plac
     for row in ("2</td><td>scaled_dot_product_attention", "1</td><td>ctypes", "1</td><td>getattr"):
         assert f"<tr><td>{row}</td></tr>" in table
     assert table.count("<tr><td>") == 3
-    assert f"<td>1</td><td>right, but it {said}: write it yourself</td>" in text
+    assert f"<td>1</td><td>it {said}: write it yourself</td>" in text
 
 
 def test_what_is_shown_of_an_answer_is_its_code() -> None:
