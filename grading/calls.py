@@ -5,7 +5,7 @@ keeps it from what is left: doors of the machine's kernel that an answer never n
 which two submissions on one machine could talk, such as key rings, locks and watches on files that
 both can read. It is compiled by libseccomp, by way of its binding pyseccomp.
 
-- No program is started, so there is no second, clean interpreter.
+- No program is started.
 - No signal reaches another process: the client that reads the answers cannot be stopped or killed.
 - No memory without a name (memfd), so that what a submission uses is in its processes, which the
   watch counts, or in folders of limited size.

@@ -36,14 +36,14 @@ PR_SET_PDEATHSIG, PR_CAP_AMBIENT, CLEAR_ALL, CAPABILITIES = 1, 47, 4, 0x20080522
 
 
 def module(name: str, source: str) -> Any:
-    """A module made of its text, listed as others are: what is forgotten, it forgets too."""
-    sys.modules[f"<{name}>"] = made = types.ModuleType(name)
+    """A module made of its text."""
+    made = types.ModuleType(name)
     exec(compile(source, f"<{name}>", "exec"), vars(made))
     return made
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the C library, and leave no way to it in a frame that stays.
+    """Call a function of the C library.
 
     Raises:
         OSError: its result is not 0.

@@ -3,7 +3,8 @@
 It reads the reports that grading wrote, the graded notebooks, and the lists of what was collected;
 it runs nothing. Of each task it tells how many passed, which mistakes how often, and shows two
 answers: the shortest with the commonest mistake, and the shortest right one. Comments and
-docstrings are left out, and so is an answer in which a student's id or name occurs.
+docstrings are left out, and so is an answer in which a student's id or name occurs. At the end it
+counts the submissions in which a refused or a suspicious name of the course's own lists was seen.
 """
 
 import ast
@@ -27,6 +28,7 @@ from grading.collect import due_dates, timestamp
 from grading.marks import GRADED, Mark, marks_of, students
 from grading.recognise import plain
 from grading.restore import grade_id
+from grading.scan import SUSPICIOUS
 from grading.settings import Places
 from grading.submission import points, read_report, report_path
 from grading.task import Task
@@ -52,6 +54,7 @@ class Work:
     seconds: float
     attempts: int
     early: float | None  # hours before it was due
+    seen: frozenset[str]  # of the course's lists of names
 
 
 @dataclass
@@ -83,7 +86,7 @@ def mistake(task: Task | None, reason: str) -> str:
         return MISSING
     if raised := re.match(r"(it raised \w+|it changes its argument( \w+)?)", reason):
         return raised[0]
-    if reason.startswith(("no answer", "forged", "right, but")):
+    if reason.startswith(("no answer", "forged", "it uses")):
         return reason.partition(" (")[0]
     shape = re.search(r"\bshape\b|\bdtype\b", reason)
     return f"another {shape[0]} than the right one" if shape else OTHER
@@ -161,8 +164,21 @@ def work(name: str, places: Places) -> list[Work]:
         answers = code(read(path, as_version=4)) if path.exists() else {}
         at = timestamp(places.submitted / student / name / f"{name}.ipynb")
         early = _hours(at, due)
-        found.append(Work(lines, answers, report["seconds"], tried[student], early))
+        said = [*report["notes"], *(mark.reason for mark in lines.values())]
+        found.append(
+            Work(lines, answers, report["seconds"], tried[student], early, seen(name, said))
+        )
     return found
+
+
+def seen(name: str, said: Sequence[str]) -> frozenset[str]:
+    """The refused and the suspicious names of which a report speaks; no word of a student's own.
+
+    >>> sorted(seen("05_gpt2", ["cell 3 uses ctypes", "next_token_loss: it uses ada, which"]))
+    ['ctypes']
+    """
+    listed = SUSPICIOUS.union(*(task.forbidden for task in exercise(name).values()))
+    return listed.intersection(word for text in said for word in re.findall(r"\buses (\w+)", text))
 
 
 def _hours(at: datetime | None, due: datetime | None) -> float | None:
@@ -190,6 +206,16 @@ def told(name: str, works: Sequence[Work], words: set[str]) -> list[Told]:
                 one.wrong.setdefault(kind, []).extend([show] if show else [])
         found.append(one)
     return found
+
+
+def names_seen(works: Sequence[Work]) -> str:
+    """In how many submissions each refused or suspicious name was seen, as a part of the page."""
+    counts = Counter(word for one in works for word in one.seen)
+    rows = "".join(f"<tr><td>{n}</td><td>{word}</td></tr>" for word, n in counts.most_common())
+    head = "<h2>Names that a task forbids, or that lead around it</h2>"
+    if not rows:
+        return f"{head}<p>Seen in no submission.</p>"
+    return f"{head}<table><tr><th>submissions</th><th>name</th></tr>{rows}</table>"
 
 
 def examples(one: Told) -> list[tuple[str, str]]:
@@ -250,6 +276,7 @@ def page(name: str, works: Sequence[Work], tasks: Sequence[Told]) -> str:
         f"<style>{STYLE}</style><h1>{html.escape(name)}: what a class of {len(works)} did</h1>",
         f'<p>{times}</p><img alt="{html.escape(shown.alt)}" src="data:image/png;base64,{picture}">',
         *(section(one) for one in tasks),
+        names_seen(works),
     ]
     return "\n".join(parts) + "\n</html>\n"
 

@@ -22,11 +22,12 @@ from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Any as AnyTrait
 from traitlets import Bool, Unicode
 
+from attnlib.check.means import reached, refused
 from grading.build import EXERCISE_FOLDER
 from grading.judge import Verdict, hidden_file, seed_in_use, verdict
 from grading.restore import grade_id, locked, restore
 from grading.sandbox import Run, Scene, execute, packed, understood
-from grading.scan import Findings, scan
+from grading.scan import scan
 from grading.tasks import exercise
 from grading.watch import Limits
 
@@ -44,6 +45,7 @@ AUTOGRADE = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 GRADED, MANUAL = "graded", "needs manual grading"
+LONGEST_ANSWER = 40_000  # characters; no solution has more than 10,000
 Answers = Mapping[str, bytes]
 
 
@@ -103,7 +105,7 @@ class Grade(NbGraderPreprocessor):  # type: ignore[misc]
         """Scan, run, judge."""
         name, seed = resources["nbgrader"]["assignment"], self.seed or seed_in_use()
         theirs = [c.source if c.cell_type == "code" and not locked(c) else "" for c in nb.cells]
-        findings = scan(theirs)
+        used = refusals(name, nb)
         done = self.run(nb, packed(nb, scene(name, seed), self.limits, self.unsafe))
         tasks: dict[str, dict[str, Any]] = {}
         before: list[Any] = []  # what was shown since the last check
@@ -114,7 +116,7 @@ class Grade(NbGraderPreprocessor):  # type: ignore[misc]
             task = grade_id(cell) or ""
             if task in exercise(name):
                 judged = verdict(name, task, cell.outputs, seed, before)
-                tasks[task] = entry(cell, *outcome(task, judged, findings, done, index))
+                tasks[task] = entry(cell, *outcome(task, judged, used.get(task, ""), done, index))
                 cell.outputs = [shown(tasks[task])]
             else:
                 tasks[task] = by_hand(cell)
@@ -124,7 +126,7 @@ class Grade(NbGraderPreprocessor):  # type: ignore[misc]
             "status": done.status,
             "reason": done.reason,
             "seconds": round(done.seconds, 2),
-            "notes": [*notes, *findings.doors, *findings.hints],
+            "notes": [*notes, *(f"{task}: {told}" for task, told in used.items()), *scan(theirs)],
             "tasks": tasks,
         }
         return done.notebook, resources
@@ -150,15 +152,22 @@ def scene(name: str, seed: str) -> Scene:
     return Scene(json.loads(hidden_file(name, seed)), sorted(forbidden), name, files)
 
 
-def outcome(
-    task: str, judged: Verdict, findings: Findings, done: Run, index: int
-) -> tuple[bool, str, str]:
+def refusals(name: str, notebook: NotebookNode) -> dict[str, str]:
+    """What is said of the tasks whose answer's cell reaches for a name that the task forbids."""
+    cells = {grade_id(cell): cell.source for cell in notebook.cells}
+    found = {}
+    for task, one in exercise(name).items():
+        source = cells.get(f"{task}_answer", "")
+        if one.forbidden and len(source) <= LONGEST_ANSWER:
+            found[task] = refused(reached(source), one.forbidden)
+    return {task: told for task, told in found.items() if told}
+
+
+def outcome(task: str, judged: Verdict, used: str, done: Run, index: int) -> tuple[bool, str, str]:
     """Whether a task's points are earned, the task's status, and the reason, if there is one."""
     if judged.forged:
         return False, GRADED, f"forged: {judged.reason}"
-    if judged.right and findings.doors:
-        return False, MANUAL, f"right, but a person has to look at it: {findings.doors[0]}"
-    if judged.right:
+    if judged.right and not used:
         return True, GRADED, ""
     if index in done.late:
         return False, "timed out", done.late[index]
@@ -166,6 +175,8 @@ def outcome(
         return False, done.status, done.reason
     if early := ended_early(task, done.notebook):
         return False, MANUAL, f"its cell did not run to its end, a person has to look: {early}"
+    if used and (judged.right or "which would be the answer" in judged.reason):
+        return False, GRADED, used
     return False, GRADED, judged.reason
 
 
@@ -210,7 +221,7 @@ def shown(line: dict[str, Any]) -> NotebookNode:
 
 
 class SaveGrades(SaveAutoGrades):  # type: ignore[misc]
-    """nbgrader's, and right answers that a person has to look at wait for that person."""
+    """nbgrader's, and answers that a person has to look at wait for that person."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Save the grades of all cells."""

@@ -18,7 +18,7 @@ one `bubblewrap`:
 - limits on address space, file size and threads that are inherited, a filter of system calls
   (`grading.calls`), and a watch from outside on the memory and processes of the whole tree, on its
   time and on its output;
-- what the tasks forbid is taken away before the student's code runs (`grading.away`);
+- what the tasks forbid is taken away before the student's code runs (`grading.away`): a hint;
 - nothing outside can be written: the job goes in and results come out through pipes, and no file
   of the machine holds either of them, even if the run is killed.
 
@@ -277,7 +277,6 @@ def inner_job(cells: list[Any], scene: Scene, limits: Limits, unsafe: bool) -> d
             "forbidden": list(scene.forbidden),
             "absent": packages.absent(),
             "filter": "" if unsafe else calls.program(2 if alone else 3).hex(),
-            "unsafe": unsafe,
         },
     }
 

@@ -1,13 +1,8 @@
 """A look at a submission's source, for the person who grades: it decides no points.
 
-What a task forbids is taken away before a submission runs (`grading.away`), so nothing has to be
-searched for. What is left for a look at the source are two things:
-
-- hints: means that an answer does not need, such as frames of the interpreter. They stand in the
-  report's notes, and cost nothing;
-- doors: means that are good for nothing but to get at the memory of the process, around what was
-  taken away. They are shut in the sandbox; a submission that names one waits for a person all the
-  same, for a door may have a gap.
+It tells of means that an answer does not need: ways around what is taken away (`grading.away`),
+frames of the interpreter, programs of the machine. Those that matter to points, to others and to
+the machine lead nowhere; so a note in the report costs nothing, and `grading.insights` counts them.
 
 Words are looked for, not meanings: every cell is read once from front to back, in a time that grows
 with its length, and no more than `LONGEST` characters of all cells together.
@@ -17,11 +12,10 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 LONGEST = 400_000  # characters; the longest solutions have 10,000
-DOORS = frozenset(
+SUSPICIOUS = frozenset(
     {
         "ctypes",
         "_ctypes",
@@ -34,13 +28,17 @@ DOORS = frozenset(
         "get_referents",
         "ExtensionFileLoader",
         "create_dynamic",
-        "_dispatch_library",
         "__subclasses__",
         "addaudithook",
-    }
-)
-HINTS = frozenset(
-    {
+        "getattr",
+        "attrgetter",
+        "ops",
+        "_C",
+        "_VF",
+        "__torch_function__",
+        "__torch_dispatch__",
+        "TorchDispatchMode",
+        "decomposition_table",
         "_getframe",
         "_current_frames",
         "settrace",
@@ -76,43 +74,26 @@ USUAL = r"from attnlib\.check import (check|NotYet)(, *(check|NotYet))? *(#.*)?$
 OURS = re.compile(r"vnd\.attnlib|ATTNLIB_")
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What was found, a sentence each with the number of the cell.
-
-    Attributes:
-        hints: for a person to read; no points hang on them.
-        doors: for a person to look at before any points are given.
-    """
-
-    hints: tuple[str, ...] = ()
-    doors: tuple[str, ...] = ()
-
-
 def code_cells(notebook: Mapping[str, Any]) -> list[str]:
     """The sources of a notebook's code cells."""
     return [str(c.get("source", "")) for c in notebook["cells"] if c.get("cell_type") == "code"]
 
 
-def scan(sources: Sequence[str]) -> Findings:
-    """Look at a submission.
+def scan(sources: Sequence[str]) -> list[str]:
+    """What is to be told of a submission: at most 20 sentences, each with the number of a cell.
 
     Args:
         sources: the sources of its code cells, in order.
     """
-    hints, doors, room = dict[str, None](), dict[str, None](), LONGEST
+    told, room = dict[str, None](), LONGEST
     for number, source in enumerate(sources, 1):
         if len(source) > room:
-            hints[f"cell {number} is too long to be looked at"] = None
+            told[f"cell {number} is too long to be looked at"] = None
             continue
         room -= len(source)
-        for word in words(source):
-            if word in DOORS:
-                doors[f"cell {number} uses {word}"] = None
-            elif word in HINTS:
-                hints[f"cell {number} uses {word}"] = None
-        hints |= dict.fromkeys(f"cell {number} {told}" for told in said(source))
-    return Findings(tuple(hints)[:20], tuple(doors)[:20])
+        found = [f"uses {word}" for word in words(source) if word in SUSPICIOUS]
+        told |= dict.fromkeys(f"cell {number} {one}" for one in [*found, *said(source)])
+    return list(told)[:20]
 
 
 def words(source: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlib.check.comparison import complaint
-from attnlib.check.means import refused
+from attnlib.check.means import refused_at_home
 from attnlib.check.progress import note
 from attnlib.check.protocol import Case, ask, describe, from_json, read_answers
 
@@ -87,11 +87,8 @@ def _problem(task: str, answer: Callable[..., Any]) -> str | None:
     cases = [_case(case) for case in told["cases"]]
     free = _something if told.get("free") else None
     wrong = complaint(task, cases, answers, told["tolerance"], free, told.get("fresh", False))
-    name = None if wrong else refused(answer, told.get("forbidden", ()))
-    if name:
-        why = "would be the answer" if name in told.get("forbidden", ()) else "is not there"
-        return f"right so far, but it uses {name}, which {why} in grading: write it yourself"
-    return wrong
+    told_of = "" if wrong else refused_at_home(answer, told.get("forbidden", ()))
+    return f"right so far, but {told_of}" if told_of else wrong
 
 
 def _something(args: tuple[Any, ...], output: Any) -> str | None:

@@ -1,95 +1,60 @@
-"""Whether a function uses what grading will refuse: said at once, not weeks later.
+"""What an answer must not use, read from its cell, here and in grading: a hint, and no lock."""
 
-A hint for the student, no more: it follows the live function through its own helpers, by the names
-in their code. A name that the student has bound is the student's own.
-"""
-
-import dis
+import ast
+import inspect
+import linecache
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from collections.abc import Callable, Iterable
 from typing import Any
 
-OWN = "__main__"
-# what is there in grading; `grading.packages` lets the same ones in
-THERE = {"torch", "numpy", "matplotlib", "pandas", "tqdm", "IPython", "ipywidgets", OWN, "", "None"}
-REACHING = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_NAME", "IMPORT_FROM")
+# these modules are there in grading; `grading.packages` lets the same ones in
+THERE = {"torch", "numpy", "matplotlib", "pandas", "tqdm", "IPython", "ipywidgets", ""}
+THERE |= sys.stdlib_module_names
 
 
-def refused(answer: Callable[..., Any], forbidden: Iterable[str]) -> str | None:
-    """The first name that grading will refuse in a function, its helpers and classes, or None.
-
-    Args:
-        answer: the student's function.
-        forbidden: the names that would be the answer.
-    """
-    names = set(forbidden)
-    queue: list[Any] = [answer]
-    seen: set[int] = set()
-    while queue:
-        one = queue.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if found := _foreign(one, names):
-            return found
-        for function in _functions(one):
-            bound = function.__globals__
-            for code in _codes(function.__code__):
-                for name, is_global in _used(code):
-                    if is_global and name in bound:
-                        queue.append(bound[name])
-                    elif name in names:
-                        return name
-                absent = [i.argval for i in dis.get_instructions(code) if _absent(i)]
-                if absent:
-                    return str(absent[0])
-    return None
+def reached(source: str) -> list[str]:
+    """What a cell imports, and the attributes that it uses, such as ["torch.nn", ".softmax"]."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []  # no Python
+    fields = [n for n in nodes if isinstance(n, ast.Attribute)]
+    own = {n.attr for n in fields if isinstance(n.ctx, ast.Store)}
+    imports = [n for n in nodes if isinstance(n, ast.Import | ast.ImportFrom)]
+    paths = [f"{getattr(n, 'module', None) or ''}.{a.name}" for n in imports for a in n.names]
+    return [p.lstrip(".") for p in paths] + [f".{n.attr}" for n in fields if n.attr not in own]
 
 
-def _absent(step: dis.Instruction) -> bool:
-    """Whether a step of a function imports what is not there in grading."""
-    return step.opname == "IMPORT_NAME" and not _there(step.argval)
+def refused(paths: Iterable[str], forbidden: Iterable[str]) -> str:
+    """What is said of an answer that reaches for a forbidden name; empty if it does not."""
+    name = next((part for path in paths for part in path.split(".") if part in set(forbidden)), "")
+    return f"it uses {name}, which would be the answer: write it yourself" if name else ""
 
 
-def _there(module: str) -> bool:
-    """Whether a module is there in grading."""
-    top = module.partition(".")[0]
-    return top in THERE or top in sys.stdlib_module_names
+def refused_at_home(answer: Callable[..., Any], forbidden: Iterable[str]) -> str:
+    """The same of a live function and its helpers, and of modules that are not there in grading."""
+    queue = [answer]
+    for one in queue:
+        function: Any = inspect.unwrap(one if inspect.isfunction(one) else type(one).__call__)
+        if inspect.isfunction(function) and not _path(function):
+            cell = "".join(linecache.getlines(function.__code__.co_filename))
+            bound = [function.__globals__.get(name) for name in function.__code__.co_names]
+            paths = [*map(_path, bound), *reached(cell)]
+            if told := refused(paths, forbidden) or _absent(paths):
+                return told
+            queue += [v for v in bound if inspect.isfunction(v) and v not in queue]
+    return ""
 
 
-def _foreign(value: Any, names: set[str]) -> str | None:
-    """The name of what is not the student's and must not be used."""
-    if isinstance(value, ModuleType):
-        return None if _there(value.__name__) else value.__name__
-    home, name = (str(getattr(value, key, "")) for key in ("__module__", "__name__"))
-    if not _there(home):
-        return f"{home}.{name}"
-    return name if home != OWN and name in names and callable(value) else None
+def _path(value: Any) -> str:
+    """Where a value comes from, such as "scipy.stats.kendalltau"; empty for the student's own."""
+    if inspect.ismodule(value):
+        return str(value.__name__)
+    home, name = getattr(value, "__module__", None) or "torch", type(value).__name__
+    return "" if home == "__main__" else f"{home}.{getattr(value, '__name__', name)}"
 
 
-def _functions(value: Any) -> Iterator[FunctionType]:
-    """The functions in which the student wrote what a value does."""
-    if isinstance(value, FunctionType) and value.__module__ == OWN:
-        yield value
-    kind = value if isinstance(value, type) else type(value)
-    if kind.__module__ == OWN:
-        yield from (one for one in vars(kind).values() if isinstance(one, FunctionType))
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code, and that of the functions inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-def _used(code: CodeType) -> Iterator[tuple[str, bool]]:
-    """The names by which a piece of code reaches something, and whether each is a global one."""
-    stored = {i.argval for i in dis.get_instructions(code) if i.opname == "STORE_ATTR"}
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield step.argval, True
-        elif step.opname in REACHING and step.argval not in stored:
-            yield step.argval, False
+def _absent(paths: Iterable[str]) -> str:
+    """What is said of modules that are not there in grading, or of what comes from them."""
+    gone = (p for p in paths if p.partition(".")[0] not in THERE and p[:13] != "attnlib.check")
+    return next((f"it uses {path}, which is not there in grading" for path in gone), "")

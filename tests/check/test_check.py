@@ -666,6 +666,8 @@ REFUSED = {
     "def double(x):\n    from torch import mul as times\n    return times(x, 2)": "mul",
     "times = torch.mul\ndef double(x):\n    return times(x, 2)": "mul",
     "class A:\n    def __call__(self, x):\n        return x.mul(2)\ndouble = A()": "mul",
+    "from torch import *\ndef double(x):\n    return mul(x, 2)": "mul",
+    "@torch.no_grad()\ndef double(x):\n    return x.mul(2)": "mul",
     "def double(x):\n    import attnlib.attention\n    return 2 * x": "attnlib.attention",
     "import attnlib as a\ndef double(x):\n    return a and 2 * x": "attnlib",
     "from attnlib.attention import attention as f\ndef double(x):\n    return f and 2 * x": (
@@ -692,6 +694,10 @@ def test_what_grading_will_refuse_is_said_at_once(beside: Path, source: str, nam
         "    def all(self):\n        self.mul = 2 * self.mul\n        return self.mul\n"
         "def double(x):\n    return A(x).all()",
         "mul = 2\ndef double(x):\n    return mul * x",
+        "class A(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\ndouble = A()",
+        "from functools import partial\ndef f(a, x):\n    return a * x\ndouble = partial(f, 2)\n"
+        "double.__module__ = '__main__'",
+        "from attnlib.check import check\ndef double(x):\n    return check and 2 * x",
         "def double(x):\n    return double(x[:1]) if len(x) > 9 else 2 * x",
     ],
 )

@@ -2,8 +2,8 @@
 
 Each attack is a submission of exercise 04 in which `word_map` is solved honestly and `attend` is
 not; it must earn nothing for `attend`, and the report must say what was found. The honest task is
-paid all the same, unless the attack broke its check too, or names a door that is good for nothing
-but attacks: then a person looks first. More ways to what a task forbids are in `routes.py`.
+paid all the same, unless the attack broke its check too. A way to a function that the task forbids
+is no attack but one of the ordinary ones, which `test_forbidden.py` tries.
 """
 
 import base64
@@ -378,7 +378,6 @@ ATTACKS: dict[str, Attack] = {
         "        if isinstance(one, dict) and 'expected' in one:\n"
         "            return one['expected']\n"
         "    return v, q",
-        honest=MANUAL,
     ),
     # somebody else's function; these answers are right
     "the library's own": Attack(
@@ -386,30 +385,6 @@ ATTACKS: dict[str, Attack] = {
         answer="def attend(q, k, v):\n    f = torch.nn.functional.scaled_dot_product_attention\n"
         "    return f(q, k, v), f(q, k, torch.eye(k.shape[-2], dtype=k.dtype))",
         honest=GRADED,
-    ),
-    "the library's own by a computed name": Attack(
-        "which would be the answer",
-        answer="name = 'scaled_dot_' + 'product_attention'\n"
-        "f = getattr(torch.nn.functional, name)\n\ndef attend(q, k, v):\n"
-        "    return f(q, k, v), f(q, k, torch.eye(k.shape[-2], dtype=k.dtype))",
-    ),
-    "the library's own by eval": Attack(
-        "which would be the answer",
-        answer="f = eval('torch.nn.functional.scaled_dot' + '_product_attention')\n\n"
-        "def attend(q, k, v):\n"
-        "    return f(q, k, v), f(q, k, torch.eye(k.shape[-2], dtype=k.dtype))",
-    ),
-    "the library's own by importlib": Attack(
-        "which would be the answer",
-        answer="import importlib\nf = vars(importlib.import_module('torch.nn.functional'))"
-        "['scaled_dot' + '_product_attention']\n\ndef attend(q, k, v):\n"
-        "    return f(q, k, v), f(q, k, torch.eye(k.shape[-2], dtype=k.dtype))",
-    ),
-    "the library's own by its operators": Attack(
-        "which would be the answer",
-        answer="f = torch.ops.aten.__getattr__('scaled_dot' + '_product_attention').default\n\n"
-        "def attend(q, k, v):\n"
-        "    return f(q, k, v), f(q, k, torch.eye(k.shape[-2], dtype=k.dtype))",
     ),
     "compared with the library's own above the answer": Attack(
         "its cell did not run to its end",

@@ -15,11 +15,8 @@ What differs from a right answer by a piece or two is written as `changed(RIGHT_
 import contextlib
 import io
 import json
-import multiprocessing
 import os
 import runpy
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +26,6 @@ import nbformat
 from cells import run
 
 from attnlib import check as checking
-from grading import away
 from grading.judge import hidden_file
 from grading.tasks import exercise
 
@@ -98,23 +94,6 @@ def answered(task: str, source: str, hidden: Path) -> list[dict[str, Any]]:
         checking.check(task, run(source)[task])
     data = json.loads(json.dumps(shown, allow_nan=False))
     return [{"output_type": "display_data", "data": {checking.MIME: one}} for one in data]
-
-
-def forbidden(name: str) -> list[str]:
-    """What the tasks of an exercise forbid."""
-    return sorted({word for task in exercise(name).values() for word in task.forbidden})
-
-
-@contextlib.contextmanager
-def room(name: str) -> Iterator[Executor]:
-    """What runs the answers to an exercise: a process without what its tasks forbid, if they do."""
-    if not forbidden(name):
-        with ThreadPoolExecutor(1) as here:
-            yield here
-        return
-    start = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, start, away.take, (forbidden(name),)) as there:
-        yield there
 
 
 def write_hidden(name: str, seed: str, folder: Path) -> Path:

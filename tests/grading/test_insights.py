@@ -8,8 +8,9 @@ from classroom import answered, hand_in, released_class
 
 from grading.build import BuildError
 from grading.insights import anonymous, insights, mistake, without_remarks
+from grading.marks import GRADED
 from grading.settings import Places
-from grading.submission import How, grade_one
+from grading.submission import How, grade_one, read_report, report_path
 from grading.tasks import exercise
 
 NAME = "04_self_attention"
@@ -27,11 +28,25 @@ def attend(q, k, v):
     weights = scores.softmax(-1)
     return weights @ v, weights
 '''
+ORDINARY = """
+def attend(q, k, v):
+    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v), weights
+"""
+HELD = """
+import ctypes as gauss
+held = getattr(torch.nn.functional, "scaled_dot_" + "product_attention")
+
+def attend(q, k, v):
+    return held(q, k, v), v
+"""
 CLASS = {
     "lovelace": RIGHT.format(remark="Ada Lovelace"),
     "turing": AXIS.format(remark="by turing", word="weights"),
     "noether": AXIS.format(remark="", word="noether"),
     "hopper": "def attend(q, k, v):\n    return 1 / 0",
+    "galois": ORDINARY,
+    "abel": HELD,
     "gauss": None,
 }
 
@@ -59,7 +74,7 @@ def test_mistakes_are_counted_and_answers_shown_without_names(places: Places) ->
     )
     text = insights(NAME, places).read_text(encoding="utf-8")
     attend = text[text.index("<h2>attend</h2>") : text.index("<h2>causal_weights</h2>")]
-    assert "1 of 4 passed" in attend
+    assert "1 of 6 passed" in attend
     assert "<td>2</td><td>your softmax is over axis 2." in attend
     assert "<td>1</td><td>it raised ZeroDivisionError</td>" in attend
     assert attend.count("<pre>") == 2
@@ -67,9 +82,24 @@ def test_mistakes_are_counted_and_answers_shown_without_names(places: Places) ->
     assert "scores.softmax(-1)" in attend
     assert "2: " in text.partition("Right: median points by times handed in")[2][:40]
     assert not [name for name in (*CLASS, "Ada") if name in text.lower().replace("numpy", "")]
-    assert "0 of 4 passed" in text[text.index("<h2>causal_weights</h2>") :]
-    assert "<td>4</td><td>not written</td>" in text
+    assert "0 of 6 passed" in text[text.index("<h2>causal_weights</h2>") :]
+    assert "<td>6</td><td>not written</td>" in text
     assert "NotImplementedError" not in text
+
+
+def test_refused_and_suspicious_names_are_counted_and_cost_what_they_should(places: Places) -> None:
+    marks = {name: read_report(report_path(NAME, name, places)) for name in ("galois", "abel")}
+    tasks = {name: report["tasks"]["attend"] for name, report in marks.items() if report}
+    said = "uses scaled_dot_product_attention, which would be the answer"
+    assert tasks["galois"]["reason"] == f"it {said}: write it yourself"
+    assert f"this {said}" in tasks["abel"]["reason"]
+    assert {(one["points"], one["status"]) for one in tasks.values()} == {(0, GRADED)}
+    text = insights(NAME, places).read_text(encoding="utf-8")
+    table = text[text.index("<h2>Names that a task forbids") :]
+    for row in ("2</td><td>scaled_dot_product_attention", "1</td><td>ctypes", "1</td><td>getattr"):
+        assert f"<tr><td>{row}</td></tr>" in table
+    assert table.count("<tr><td>") == 3
+    assert f"<td>1</td><td>it {said}: write it yourself</td>" in text
 
 
 def test_what_is_shown_of_an_answer_is_its_code() -> None:

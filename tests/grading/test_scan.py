@@ -9,40 +9,28 @@ from bank import ROOT, solutions
 from cells import run
 from each import each
 
-from attnlib.check.means import refused
+from attnlib.check.means import refused_at_home
 from grading import scan as scanning
-from grading.scan import Findings, code_cells, scan
+from grading.scan import code_cells, scan
 
 SET_UP = "import torch\nimport numpy as np\nfrom attnlib.check import check"
 
 
-def find(*cells: str) -> Findings:
+def find(*cells: str) -> list[str]:
     return scan([SET_UP, *cells])
-
-
-@each(
-    "cell",
-    [
-        "import ctypes",
-        "__import__('x').pythonapi; ctypes.memmove",
-        "import numpy.ctypeslib",
-        "import cffi",
-        "object.__subclasses__()",
-        "class A:\n    __array_interface__ = {}",
-        "import gc\ngc.get_objects()",
-        "from importlib.machinery import ExtensionFileLoader as L",
-        "torch._C._dispatch_library('IMPL', 'aten', '')",
-        "!cat x\nctypes",
-    ],
-)
-def test_what_is_good_for_nothing_else_waits_for_a_person(cell: str) -> None:
-    (told,) = find("x = 1", cell).doors
-    assert told.startswith("cell 3 uses ")
 
 
 @each(
     "cell, told",
     [
+        ("import ctypes", "uses ctypes"),
+        ("import numpy.ctypeslib", "uses ctypeslib"),
+        ("class A:\n    __array_interface__ = {}", "uses __array_interface__"),
+        ("import gc\ngc.get_objects()", "uses get_objects"),
+        ("!cat x\nctypes", "uses ctypes"),
+        ("torch.ops.aten.softmax", "uses ops"),
+        ("getattr(torch, 'soft' + 'max')", "uses getattr"),
+        ("class A:\n    def __torch_function__(self): pass", "uses __torch_function__"),
         ("eval('1')", "uses eval"),
         ("import importlib", "uses importlib"),
         ("import sys\nsys._getframe(1)", "uses _getframe"),
@@ -60,8 +48,7 @@ def test_what_is_good_for_nothing_else_waits_for_a_person(cell: str) -> None:
 )
 def test_a_hint_is_told_with_its_cell(cell: str, told: str) -> None:
     found = find("x = 1", cell)
-    assert any(told in one and one.startswith("cell 3 ") for one in found.hints), found
-    assert found.doors == ()
+    assert any(told in one and one.startswith("cell 3 ") for one in found), found
 
 
 @each(
@@ -89,9 +76,7 @@ def test_a_hint_is_told_with_its_cell(cell: str, told: str) -> None:
     ],
 )
 def test_honest_code_is_left_alone(cell: str) -> None:
-    found = find(cell)
-    assert found.doors == ()
-    assert [told for told in found.hints if not told.endswith("uses eval")] == []
+    assert [told for told in find(cell) if not told.endswith("uses eval")] == []
 
 
 CHAIN = [f"a{i} = a{i + 1} if 0 else 0" for i in range(3_000)]
@@ -132,7 +117,7 @@ def test_half_a_character_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(scanning.tokenize, "generate_tokens", strict)
     found = find("import ctypes\nx = '\udcff eval'  # exec \ud800")
-    assert found == Findings((), ("cell 2 uses ctypes",))
+    assert found == ["cell 2 uses ctypes"]
 
 
 def test_twice_the_cells_take_about_twice_the_time() -> None:
@@ -147,13 +132,13 @@ def test_twice_the_cells_take_about_twice_the_time() -> None:
 
 def test_what_is_too_long_is_told() -> None:
     found = scan(["x = 1", "y" * (scanning.LONGEST + 1), "import ctypes"])
-    assert found == Findings(("cell 2 is too long to be looked at",), ("cell 3 uses ctypes",))
+    assert found == ["cell 2 is too long to be looked at", "cell 3 uses ctypes"]
 
 
 @each("name", solutions())
 def test_nothing_is_said_of_the_solutions(name: str) -> None:
     notebook: Any = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", as_version=4)
-    assert scan(code_cells(notebook)) == Findings()
+    assert scan(code_cells(notebook)) == []
 
 
 def test_only_code_is_looked_at() -> None:
@@ -168,22 +153,25 @@ def test_only_code_is_looked_at() -> None:
         ("import scipy.stats as s\ndef f(x):\n    return s.kendalltau(x, x)", "scipy.stats"),
         ("from scipy.stats import kendalltau\ndef f(x):\n    return kendalltau(x, x)", "scipy"),
         ("def f(x):\n    def g():\n        import sklearn\n    return g()", "sklearn"),
-        ("from attnlib.attention import attention as f", "attnlib.attention.attention"),
+        (
+            "from attnlib.attention import attention as g\ndef f(x):\n    return g(x)",
+            "attnlib.attention.attention",
+        ),
         ("import os, pandas, re\ndef f(x):\n    return pandas, os, re, np, math", None),
     ],
 )
 def test_at_home_a_student_is_told_what_is_not_there_in_grading(
     source: str, name: str | None
 ) -> None:
-    told = refused(run(source)["f"], ())
-    assert told is None if name is None else told is not None and told.startswith(name)
+    told = refused_at_home(run(source)["f"], ())
+    assert told == "" if name is None else told.startswith(f"it uses {name}")
 
 
 def test_home_and_grading_agree_on_what_is_there() -> None:
     from attnlib.check.means import THERE
     from grading import packages
 
-    assert not THERE & set(packages.absent())
+    assert not THERE & {*packages.absent()}
     visible = {path.name for path in packages.visible()}
     assert {"torch", "numpy", "matplotlib", "pandas", "tqdm", "IPython", "ipywidgets"} <= visible
     assert not visible & {

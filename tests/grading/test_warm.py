@@ -100,25 +100,6 @@ def test_where_no_fence_can_be_entered_each_gets_its_own(monkeypatch: pytest.Mon
     assert shown("print(1 + 1)") == "2\n"
 
 
-def test_no_frame_of_a_kernel_leads_to_the_memory_of_the_process() -> None:
-    """Neither ctypes nor anything made of it stands in a frame below the student's code."""
-    cell = (
-        "import sys\n"
-        "def of_ctypes(value):\n"
-        "    module = type(value) is type(sys) and value.__name__ == 'ctypes'\n"
-        "    return module or type(value).__module__ in ('ctypes', '_ctypes')\n"
-        "names, files = set(), set()\n"
-        "for frame in sys._current_frames().values():\n"
-        "    while frame:\n"
-        "        files.add(frame.f_code.co_filename)\n"
-        "        for where in (frame.f_locals, frame.f_globals):\n"
-        "            names |= {name for name, value in list(where.items()) if of_ctypes(value)}\n"
-        "        frame = frame.f_back\n"
-        "print('<inside>' in files, names)"
-    )
-    assert shown(cell) == f"{warm.cold() is None} set()\n"
-
-
 def dying(monkeypatch: pytest.MonkeyPatch, how: Callable[[Path], None]) -> None:
     """Let something happen to the next fence's namespaces after they have been opened."""
     send, copy = socket.send_fds, warm.Server.copy

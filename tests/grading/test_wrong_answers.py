@@ -3,18 +3,18 @@
 import random
 import re
 from collections.abc import Callable
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from bank import ROOT, Bank, answered, bank, banks, room, solutions, solved, write_hidden
+from bank import ROOT, Bank, answered, bank, banks, solutions, solved, write_hidden
 from cells import run
 from each import each
 
 from attnlib import check as checking
 from attnlib.check.comparison import difference
+from attnlib.check.means import reached, refused
 from attnlib.check.protocol import to_json
 from grading.judge import Verdict, case, copied, draw, verdict
 from grading.scan import scan
@@ -29,12 +29,9 @@ FEWEST_WRONG, RIGHT = 5, 2
 Outputs = dict[str, list[dict[str, Any]]]
 
 
-def shown(sources: dict[str, str], path: Path, where: Executor | None = None) -> Outputs:
+def shown(sources: dict[str, str], path: Path) -> Outputs:
     """The outputs of the check cells of a submission with these answers to hidden inputs."""
-    if where is None:
-        return {task: answered(task, source, path) for task, source in sources.items()}
-    found = {task: where.submit(answered, task, source, path) for task, source in sources.items()}
-    return {task: future.result() for task, future in found.items()}
+    return {task: answered(task, source, path) for task, source in sources.items()}
 
 
 def report(name: str, outputs: Outputs, seed: str) -> dict[str, Verdict]:
@@ -58,16 +55,16 @@ def told_wrong(one: dict[str, Verdict], task: str, fragment: str) -> str:
 @pytest.mark.parametrize("name", banks())
 def test_the_bank(name: str, seed: str, tmp_path: Path, record_property: Any, capsys: Any) -> None:
     answers, path = bank(name), write_hidden(name, seed, tmp_path)
-    with room(name) as where:
-        right = report(name, shown(solved(name), path, where), seed)
-        assert [one.reason for one in right.values() if not one.right] == [], "the solution"
+    right = report(name, shown(solved(name), path), seed)
+    assert [one.reason for one in right.values() if not one.right] == [], "the solution"
 
-        def found(task: str, source: str) -> dict[str, Verdict]:
-            """The report on a submission with this answer, the others being right."""
-            outputs = shown({task: source}, path, where)[task]
-            return right | {task: verdict(name, task, outputs, seed)}
+    def found(task: str, source: str) -> dict[str, Verdict]:
+        """The report on a submission with this answer, the others being right."""
+        one = verdict(name, task, shown({task: source}, path)[task], seed)
+        used = refused(reached(source), exercise(name)[task].forbidden)
+        return right | {task: Verdict(False, used) if one.right and used else one}
 
-        bad, tally = judged(answers, found)
+    bad, tally = judged(answers, found)
     if seed == SEEDS[0]:
         record_property("bank", tally)
         with capsys.disabled():
@@ -88,7 +85,7 @@ def judged(
     for task, source in ((t, one) for t, ones in answers.right.items() for one in ones):
         told = found(task, source)
         problems: list[Any] = [(t, v.reason) for t, v in told.items() if v.reason]
-        problems += scan([source]).doors
+        problems += scan([source])
         tally[2], tally[3] = tally[2] + 1, tally[3] + (not problems)
         bad += [f"{task}, a right answer: {problems}\n{source}"] if problems else []
     return bad, tally

@@ -1,0 +1,107 @@
+"""Doors of a sandbox to the machine, to others and to the solutions: each is shut."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from each import each
+
+from grading import sandbox
+from grading.sandbox import Scene, run
+from grading.watch import Limits
+
+REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
+pytestmark = pytest.mark.skipif(
+    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
+)
+LIMITS = Limits(cell_seconds=30, total_seconds=240, output=60 << 20)
+JUDGE = Path(__file__).parents[2] / "grading" / "judge.py"
+assert JUDGE.exists(), "else this door would be shut by its absence"
+
+# each must end in an exception
+DOORS: dict[str, str] = {
+    "lock a file that all can read": "import fcntl; fcntl.flock(open(torch.__file__), 2)",
+    "lock it for reading": "import fcntl; fcntl.lockf(open(torch.__file__), fcntl.LOCK_SH)",
+    "ask for its locks": "import fcntl, struct; fcntl.fcntl(open(torch.__file__), 5, "
+    "struct.pack('hhqqi', 1, 0, 0, 0, 0))",
+    "lock the null device": "import fcntl; fcntl.flock(open('/dev/null'), 2)",
+    "lend a file": "import fcntl; fcntl.fcntl(open('/dev/null'), 1024, 0)",
+    "watch a folder": "import fcntl, os; fcntl.fcntl(os.open('/usr', os.O_RDONLY), 1026, 1)",
+    "memory without a name": "import os; os.memfd_create('x')",
+    "see what is cached": "import os; os.preadv(os.open(torch.__file__, 0), [bytearray(9)], 0, "
+    "os.RWF_NOWAIT)",
+    "stop the client": "import os; os.kill(2, 19)",
+    "kill the client": "import os; os.kill(os.getppid(), 9)",
+    "kill all": "import os; os.kill(-1, 9)",
+    "kill the client's group": "import os; os.killpg(2, 9)",
+    "a handle on the client": "import os; os.pidfd_open(2)",
+    "limits of the client": "import resource; resource.prlimit(2, resource.RLIMIT_CPU, (1, 1))",
+    "signals by a file": "import fcntl; fcntl.fcntl(open('/dev/null'), 8, 2)",
+    "the signal of a file": "import fcntl; fcntl.fcntl(open('/dev/null'), 10, 9)",
+    "the machine's sockets": "import socket; socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)",
+    "the kernel's ciphers": "import socket; socket.socket(38, socket.SOCK_SEQPACKET, 0)",
+    "raw packets": "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+    "a network": "import socket; socket.create_connection(('192.0.2.1', 80), 2)",
+    "key rings": "open('/proc/keys').read() + open('/proc/key-users').read()",
+    "memory of the client": "open('/proc/2/mem', 'rb')",
+    "the pipe": "open('/proc/2/fd/1', 'w')",
+    "the job": "open('/proc/2/fd/0').read()",
+    "the command line's program": "import os; os.execv('/bin/true', ['true'])",
+    "a program": "import subprocess; subprocess.run(['/bin/true'])",
+    "a shell": "import os; assert os.system('true') == 0",
+    "another root": "import os; os.chroot('/tmp')",
+    "root": "import os; os.setuid(0)",
+    "another group": "import os; os.setgroups([0])",
+    "a device": "import os; os.mknod('/tmp/d', 0o20666, os.makedev(1, 1))",
+    "a name of the host": "import socket; socket.sethostname('x')",
+    "the clock": "import time; time.clock_settime(0, 0)",
+    "a file of the course": f"open({str(JUDGE)!r})",
+    "write to the environment": "open(torch.__file__, 'a')",
+    "write to check": "import attnlib.check as c; open(c.__file__, 'a')",
+    "a program into /usr": "open('/usr/bin/x', 'w')",
+    "more open files": "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (9999, 9999))",
+    "a large file": "open('/tmp/x', 'wb').write(bytes(200 << 20))",
+    "fill the disk": "[open(f'/tmp/f{i}', 'wb').write(bytes(32 << 20)) for i in range(40)]",
+    "a package with models": "import transformers; transformers.AutoModel()",
+    "a package with statistics": "from scipy import stats; stats.kendalltau([1], [1])",
+    "a package with tokenizers": "import tiktoken; tiktoken.get_encoding('gpt2')",
+    "the course's package": "import attnlib.attention as a; a.attention(1, 2, 3)",
+    "the course's models": "from attnlib.pretrained import gpt2; gpt2()",
+    "the client stopped, by the C library": "assert libc.kill(2, 19) == 0",
+    "the client traced, by the C library": "assert libc.ptrace(16, 2, None, None) == 0",
+    "another user's rights, by the C library": "assert libc.unshare(0x10000000) == 0",
+    "a nameless file, by the C library": "assert libc.memfd_create(b'x', 0) >= 0",
+    "a program, by the C library": "assert libc.execl(b'/bin/true', b'true', None) == 0",
+    "a key ring, by the C library": "assert libc.syscall(250, 0, -3, 0) >= 0",
+}
+
+
+@pytest.fixture(scope="module")
+def tried() -> dict[str, str]:
+    """What trying each door came to, in one kernel."""
+    lines = [
+        f"try:\n    exec({source!r}, {{'torch': torch, 'libc': libc}})\n"
+        f"except BaseException as error:\n    seen[{name!r}] = type(error).__name__\n"
+        f"else:\n    seen[{name!r}] = 'open'"
+        for name, source in DOORS.items()
+    ]
+    cells = [
+        "import ctypes, torch\nlibc, seen = ctypes.CDLL(None), {}",
+        *lines,
+        "import json; print(json.dumps(seen))",
+    ]
+    work = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    done = run(work, Scene(), LIMITS)
+    assert done.status == "finished", done.reason
+    shown: Any = done.notebook.cells[-1].outputs
+    found: dict[str, str] = json.loads(shown[0].text)
+    return found
+
+
+@each("door", DOORS)
+def test_a_door_is_shut(tried: dict[str, str], door: str) -> None:
+    by_library = "libc." in DOORS[door]
+    assert tried[door] == "AssertionError" if by_library else tried[door] != "open"
