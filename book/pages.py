@@ -50,8 +50,14 @@ def tagged(notebook: NotebookNode) -> NotebookNode:
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             cell.metadata["tags"] = ["hide-input"]
         if cell.cell_type == "markdown":
-            cell.source = with_citations(cell.source)
+            cell.source = with_callouts(with_citations(cell.source))
     return notebook
+
+
+def with_callouts(text: str) -> str:
+    """Text, each prediction and each notice in a box of its own."""
+    asked = re.compile(r"^\*\*(Predict|Notice)\b.*?(?=\n\n|\Z)", re.M | re.S)
+    return asked.sub(r'<div class="callout \1">\n\n\g<0>\n\n</div>', text)
 
 
 def with_citations(text: str) -> str:

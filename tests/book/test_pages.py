@@ -27,7 +27,13 @@ LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
 EVERYWHERE = os.environ.get("ATTNLIB_AXE") == "all"
 PAGES = [page.removesuffix(path.suffix) for page, path in pages_of_the_site()]
 PAGES += [*(f"api/{name}" for name, _ in rooms()), "bibliography", "theses", "search", "try"]
-SAMPLE = {"index": 0, "chapters/00_start_here": 1, "api/attnlib.attention": 2, "bibliography": 3}
+SAMPLE = {
+    "index": 0,
+    "chapters/00_start_here": 1,
+    "theses": 2,
+    "api/attnlib.attention": 2,
+    "bibliography": 3,
+}
 SAMPLE |= {"exercises/01_ngram/01_ngram": 1, "docs/teaching": 2, "search": 0, "try": 3}
 CHECKED = [
     (name, look)
@@ -88,6 +94,14 @@ def test_every_view_that_is_kept_comes_alive(page: Any, site: Path, views: Any) 
         page.wait_for_function("n => document.querySelectorAll('.attn').length === n", arg=count)
     assert page.asked == []
     assert page.errors == []
+
+
+def test_a_prediction_and_a_notice_stand_in_boxes(page: Any, site: Path) -> None:
+    opened(page, site, "chapters/04_self_attention")
+    for word in ("Predict", "Notice"):
+        boxes = page.locator(f".callout.{word}")
+        assert boxes.count() > 5
+        assert all(text.startswith(word) for text in boxes.all_inner_texts())
 
 
 def test_without_a_script_a_view_is_its_picture(browser: Any, site: Path) -> None:
