@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from string import Template
 
 import nbformat
 from chapter_rules import chapter_paths, side_roads
@@ -50,8 +51,14 @@ def tagged(notebook: NotebookNode) -> NotebookNode:
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             cell.metadata["tags"] = ["hide-input"]
         if cell.cell_type == "markdown":
-            cell.source = with_citations(cell.source)
+            cell.source = with_callouts(with_citations(cell.source))
     return notebook
+
+
+def with_callouts(text: str) -> str:
+    """Text, each prediction and each notice in a box of its own."""
+    asked = re.compile(r"^\*\*(Predict|Notice)\b.*?(?=\n\n|\Z)", re.M | re.S)
+    return asked.sub(r'<div class="callout \1">\n\n\g<0>\n\n</div>', text)
 
 
 def with_citations(text: str) -> str:
@@ -106,7 +113,7 @@ def write(path: Path, text: str) -> None:
 
 def pages_of_the_site() -> Iterator[tuple[str, Path]]:
     """The course's own files that become pages, each under the name that it has in the sources."""
-    yield "index.md", ROOT / "README.md"
+    yield "README.md", ROOT / "README.md"
     exercises = sorted((ROOT / "exercises").glob("*/*.ipynb"))
     documents = (ROOT / name for name in DOCUMENTS)
     for path in (*chapter_paths(), *side_roads(), *exercises, *documents):
@@ -143,9 +150,26 @@ def contents(names: Sequence[str], library: Sequence[str]) -> str:
         "Chapters": [name for name in plain if re.match(r"chapters/\d", name)],
         "Exercises": [name for name in plain if name.startswith("exercises/")],
         "The library": [f"api/{name}" for name in library],
-        "About": ["theses", *(name.removesuffix(".md") for name in DOCUMENTS), "bibliography"],
+        "About": [
+            "README",
+            "theses",
+            *(name.removesuffix(".md") for name in DOCUMENTS),
+            "bibliography",
+        ],
     }
     return "".join(TOCTREE.format(title, "\n".join(listed)) for title, listed in parts.items())
+
+
+def front_page(views: dict[str, Views | None], assets: Assets) -> str:
+    """The first page: chapter 00's maps under the reader's hand, and the ways in."""
+    chapter = chapter_paths()[0]
+    notebook = with_assets(chapter, views.get(chapter.stem), assets, "_static")
+    shown = (
+        output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])
+    )
+    alive = [data["text/html"] for data in shown if "MiniLM reads" in data.get("text/html", "")]
+    text = (HERE / "templates" / "front.md").read_text(encoding="utf-8")
+    return Template(text).substitute(view=alive[0])
 
 
 def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> None:
@@ -165,12 +189,11 @@ def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> 
             continue
         text = with_links(path.read_text(encoding="utf-8"), path.relative_to(ROOT), pages)
         text = text.replace("```mermaid", "```text")  # its drawing needs a large script
-        write(
-            target / name,
-            text + (contents(list(named), list(library)) if name == "index.md" else ""),
-        )
+        write(target / name, text)
     for name, modules in library.items():
         write(target / "api" / f"{name}.rst", reference(name, modules))
+    front = front_page(views, assets) + contents(list(named), list(library))
+    write(target / "index.md", front)
     write(target / "try.md", live_page(assets, lacks))
     write(target / "theses.md", theses_page(assets))
     write(target / "bibliography.md", "# References\n\n```{bibliography}\n:all:\n```\n")

@@ -1,12 +1,16 @@
 """Lectures: each chapter as a deck of reveal.js, in one folder that a browser opens from the disk.
 
-The deck holds the chapter's cells in their order. What stands on which slide is decided when it is
-opened, by `static/deck.js`, which measures: so a slide fits whatever fonts the lecture room has.
+A slide is no page of the notebook. Each step of the road gives its question, large and alone; then
+the figure, or the view, as large as the screen; then the sentence to notice. What the chapter says
+besides stands in the speaker's notes, and the code behind a key, unless its cell is tagged
+`slide`: then the code is the idea, and has a slide.
 """
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 import sphinx_revealjs
@@ -25,41 +29,10 @@ from book.pages import HERE, WIDGETS, live_script
 
 REVEAL = Path(sphinx_revealjs.__file__).parent / "_static" / "revealjs"
 REVEAL_FILES = ("dist/reveal.js", "dist/reveal.css", "plugin/notes/notes.js", "LICENSE")
+STYLES = ("reveal.css", "widgets.css", "pygments.css", "deck.css")
+SCRIPTS = ("reveal.js", "notes.js", "live.js", "deck.js")
 PAINT = HtmlFormatter(style="a11y-high-contrast-light", nowrap=True)
-DECK = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-{styles}
-</head>
-<body>
-<div class="reveal"><div class="slides"></div></div>
-<main id="cells" data-minutes="{minutes}">
-{cells}
-</main>
-{scripts}
-</body>
-</html>
-"""
-INDEX = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Slides</title>
-</head>
-<body style="font: 1.2rem system-ui; margin: 2rem; line-height: 1.8">
-<main>
-<h1>Slides</h1>
-<ul>
-{rows}
-</ul>
-</main>
-</body>
-</html>
-"""
+TEMPLATES = HERE / "templates"
 MARKDOWN = (
     MarkdownIt("commonmark", {"html": True})
     .enable("table")
@@ -69,51 +42,215 @@ MARKDOWN = (
         renderer=lambda tex, options: formula(tex, options["display_mode"]),
     )
 )
+UNSEEN = {"Exercises", "Side roads", "References", "Appendix"}  # headings of what is not lectured
+CLAIMS = "What we claim"
+WORDS = 60  # on a slide, at most
+LINES, WIDTH = 7, 80  # of what is printed on a slide: more is for a reader, not for the last row
+SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[^a-z\s])")
 
 
-def code(source: str, folded: bool) -> str:
-    """A cell's code as HTML; folded code is opened over the slide."""
-    shown = f'<pre class="code"><code>{highlight(source, PythonLexer(), PAINT)}</code></pre>'
-    return f"<details><summary>Code</summary>{shown}</details>" if folded else shown
+@dataclass
+class Slide:
+    """One slide.
+
+    Attributes:
+        kind: title, predict, figure, text, code, formula, notice, list or claims: the looks of it.
+        heading: of the section that it belongs to, as Markdown.
+        shown: its HTML.
+        folds: what opens over it, each as HTML: code, and how we know.
+        notes: what the lecturer says to it, as Markdown.
+    """
+
+    kind: str
+    heading: str
+    shown: str
+    folds: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
-def outputs(cell: NotebookNode) -> Iterator[str]:
-    """A code cell's outputs as HTML."""
-    for output in cell.outputs:
-        data = output.get("data", {})
-        if "text/html" in data:
-            yield f'<div class="output">{data["text/html"]}</div>'
+def painted(source: str) -> str:
+    """Code as HTML."""
+    return f'<pre class="code"><code>{highlight(source, PythonLexer(), PAINT)}</code></pre>'
+
+
+def fold(title: str, inside: str) -> str:
+    """What opens over a slide, as HTML."""
+    return f"<details><summary>{title}</summary>{inside}</details>"
+
+
+def blocks(source: str) -> list[str]:
+    """The blocks of a Markdown cell, each as Markdown; a fold is one block."""
+    lines, found, depth = source.splitlines(), list[str](), 0
+    for token in MARKDOWN.parse(source):
+        if token.level or token.map is None:
+            continue
+        text = "\n".join(lines[token.map[0] : token.map[1]]).strip()
+        if depth:
+            found[-1] += "\n\n" + text
         else:
+            found.append(text)
+        depth += text.count("<details") - text.count("</details>")
+    return found
+
+
+def cut(text: str, room: int) -> tuple[str, str]:
+    """As many of a paragraph's first sentences as have room, in words, but one; and the rest."""
+    sentences = SENTENCE.split(text)
+    counts = list(accumulate(len(one.split()) for one in sentences))
+    taken = max(1, sum(count <= room for count in counts))
+    return " ".join(sentences[:taken]), " ".join(sentences[taken:])
+
+
+def words(text: str) -> int:
+    """How many words HTML shows, formulas apart."""
+    return len(re.sub(r"<math.*?</math>|<[^>]*>", " ", text, flags=re.S).split())
+
+
+class Lecture:
+    """A chapter on its way to a deck: the slides so far, and what waits for the next one."""
+
+    def __init__(self) -> None:
+        self.slides: list[Slide] = []
+        self.heading, self.seen = "", True
+        self.code: list[str] = []
+        self.said: list[str] = []
+        self.printed = ""
+
+    def add(self, kind: str, shown: str) -> Slide:
+        """Begin a slide; what waited becomes its notes and its code."""
+        made = Slide(kind, self.heading, shown, notes=self.said)
+        if self.code and kind != "predict":
+            made.folds.append(fold("Code", painted("\n\n".join(self.code))))
+            self.code = []
+        self.said = []
+        self.slides.append(made)
+        return made
+
+    def flush(self) -> None:
+        """Give what was printed a slide of its own, if nothing was noticed about it."""
+        if self.printed:
+            shown, self.printed = self.printed, ""
+            self.add("text", shown)
+
+    def markdown(self, block: str) -> None:
+        """Go on with a block of Markdown."""
+        if block.startswith("## "):
+            self.flush()
+            self.heading = block.removeprefix("## ")
+            self.seen = self.heading not in UNSEEN
+        elif not self.seen or block.startswith("# "):
+            return
+        elif self.heading in (CLAIMS, "One surprise", "Three questions"):
+            self.closing(block)
+        elif block.startswith("**Predict"):
+            self.flush()
+            self.add("predict", MARKDOWN.render(block))
+        elif block.startswith("**Notice"):
+            self.notice(block)
+        elif block.startswith("<details") and self.slides:
+            self.slides[-1].folds.append(MARKDOWN.render(block))
+        elif block.startswith("$$"):
+            self.flush()
+            self.add("formula", MARKDOWN.render(block))
+        else:
+            self.said.append(block)
+
+    def notice(self, block: str) -> None:
+        """Show the sentence to notice, under what was printed; the rest is said."""
+        room = WORDS - words(self.printed)
+        if len(cut(block, room)[0].split()) > room:
+            self.flush()
+        seen, rest = cut(block, WORDS - words(self.printed))
+        shown, self.printed = self.printed, ""
+        made = self.add("notice", shown + MARKDOWN.render(seen))
+        made.notes += [rest] if rest else []
+
+    def closing(self, block: str) -> None:
+        """Show one of the last parts, on one slide."""
+        shown, last = MARKDOWN.render(block), self.slides[-1]
+        if last.heading == self.heading:
+            last.shown += shown
+        else:
+            self.add("claims" if self.heading == CLAIMS else "list", shown)
+
+    def has_room(self, text: str) -> bool:
+        """Whether what a cell prints can be read on a slide, with what is there already."""
+        lines = [*self.printed.splitlines(), *text.splitlines()]
+        return (
+            len(lines) <= LINES
+            and len(" ".join(lines).split()) <= WORDS // 2
+            and all(len(line) <= WIDTH for line in text.splitlines())
+        )
+
+    def cell(self, cell: NotebookNode) -> None:
+        """Go on with a cell of code."""
+        if not (self.seen and cell.source):
+            return
+        if "slide" in cell.metadata.get("tags", []):
+            self.flush()
+            self.add("code", painted(cell.source))
+        elif not is_folded(cell):
+            self.code.append(cell.source)
+        for output in cell.outputs:
+            data = output.get("data", {})
             text = output.get("text", data.get("text/plain", "")).rstrip()
-            yield f'<pre class="text">{html.escape(text)}</pre>'
+            if "text/html" in data:
+                self.flush()
+                self.add("figure", f'<div class="output">{data["text/html"]}</div>')
+            elif self.has_room(text):
+                self.printed += f'<pre class="text">{html.escape(text)}</pre>'
+            else:
+                self.code.append("# " + text.replace("\n", "\n# "))
 
 
-def cell_html(cell: NotebookNode) -> str:
-    """A cell as HTML, with the kind of slide that it begins or goes on."""
-    kind = cell.metadata.get("slideshow", {}).get("slide_type", "-")
-    if cell.cell_type == "markdown":
-        parts = [MARKDOWN.render(cell.source)]
-    else:
-        parts = [code(cell.source, is_folded(cell)), *outputs(cell)] if cell.source else []
-    return f'<div class="cell" data-kind="{kind}">\n{"".join(parts)}\n</div>'
+def lecture(notebook: NotebookNode) -> list[Slide]:
+    """The slides of a chapter: its title and its question first, what it claims last."""
+    made = Lecture()
+    made.add("title", MARKDOWN.render("\n".join(notebook.cells[0].source.splitlines()[:2])))
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            made.cell(cell)
+        else:
+            for block in blocks(cell.source):
+                made.markdown(block)
+    made.flush()
+    return sorted(made.slides, key=lambda slide: slide.heading == CLAIMS)
 
 
-def deck(path: Path, views: Views | None, target: Path) -> Path:
-    """Write the deck of one chapter, and return its file."""
+def sections(slides: Sequence[Slide], minutes: int) -> Iterator[str]:
+    """Slides as HTML; their notes begin with the minutes, by the clock of the chapter's header."""
+    notes = ["".join(MARKDOWN.render(part) for part in slide.notes) for slide in slides]
+    spent = list(accumulate(words(n + s.shown) for n, s in zip(notes, slides, strict=True)))
+    begin = 0.0
+    for slide, said, until in zip(slides, notes, spent, strict=True):
+        end = minutes * until / spent[-1]
+        heading = MARKDOWN.renderInline(slide.heading)
+        yield (
+            f'<section>\n<div class="sheet {slide.kind}">\n'
+            f"{f'<h2>{heading}</h2>' if heading else ''}\n{slide.shown}\n"
+            f'<div class="folds">{"".join(slide.folds)}</div>\n</div>\n'
+            f'<aside class="notes"><p>{begin:.0f}–{end:.0f} min of {minutes}</p>\n{said}</aside>\n'
+            "</section>"
+        )
+        begin = end
+
+
+def deck(path: Path, views: Views | None, target: Path) -> str:
+    """Write the deck of one chapter, and return its title."""
     notebook = with_assets(path, views, Assets(target / "assets"), "assets")
     told = header(notebook)
-    styles = ("reveal.css", "widgets.css", "pygments.css", "deck.css")
-    scripts = ("reveal.js", "notes.js", "live.js", "deck.js")
-    page = DECK.format(
-        title=html.escape(told.title),
-        minutes=told.read,
-        cells="\n".join(map(cell_html, notebook.cells)),
-        styles="\n".join(f'<link rel="stylesheet" href="assets/{name}">' for name in styles),
-        scripts="\n".join(f'<script src="assets/{name}"></script>' for name in scripts),
+    page = (
+        (TEMPLATES / "deck.html")
+        .read_text(encoding="utf-8")
+        .format(
+            title=html.escape(told.title),
+            sections="\n".join(sections(lecture(notebook), told.read)),
+            styles="\n".join(f'<link rel="stylesheet" href="assets/{name}">' for name in STYLES),
+            scripts="\n".join(f'<script src="assets/{name}"></script>' for name in SCRIPTS),
+        )
     )
-    written = target / f"{path.stem}.html"
-    written.write_text(page, encoding="utf-8")
-    return written
+    (target / f"{path.stem}.html").write_text(page, encoding="utf-8")
+    return told.title
 
 
 def slides(views: dict[str, Views | None], target: Path = BUILD / "slides") -> None:
@@ -123,16 +260,13 @@ def slides(views: dict[str, Views | None], target: Path = BUILD / "slides") -> N
         assets.write(Path(name).name, (REVEAL / name).read_bytes())
     assets.write("live.js", live_script())
     assets.write("pygments.css", PAINT.get_style_defs(".code").encode())
-    for path in (
-        WIDGETS / "widgets.css",
-        HERE / "static" / "deck.css",
-        HERE / "static" / "deck.js",
-    ):
+    for path in (WIDGETS / "widgets.css", *(HERE / "static" / f"deck.{x}" for x in ("css", "js"))):
         assets.write(path.name, path.read_bytes())
-    rows = []
-    for path in chapter_paths():
-        if path.stem in views:
-            written = deck(path, views[path.stem], target)
-            title = re.search("<title>(.*)</title>", written.read_text(encoding="utf-8"))
-            rows.append(f'<li><a href="{written.name}">{title[1] if title else path.stem}</a></li>')
-    (target / "index.html").write_text(INDEX.format(rows="\n".join(rows)), encoding="utf-8")
+    rows = "\n".join(
+        f'<li><a href="{path.stem}.html">'
+        f"{html.escape(deck(path, views[path.stem], target))}</a></li>"
+        for path in chapter_paths()
+        if path.stem in views
+    )
+    index = (TEMPLATES / "slides.html").read_text(encoding="utf-8")
+    (target / "index.html").write_text(index.format(rows=rows), encoding="utf-8")

@@ -16,7 +16,6 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).parent.parent
 CHAPTERS = ROOT / "chapters"
 WIDTH, MOST_LINES = 88, 20  # of a line of code, and of a cell whose code is seen
-SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "notes", "-"}
 LONGEST_RUN = 80  # seconds
 CLOSING = (
     "What we claimed and checked",
@@ -36,7 +35,7 @@ CLOSE = (
 )
 TIME = re.compile(r"^\*\*Time\*\* (\d+) min to read · (\d+) s to run on two cores$", re.M)
 KEPT_METADATA = {"kernelspec", "language_info", "attnlib", "title"}
-TIMING = {"execution", "ExecuteTime", "execution_time"}
+DROPPED = {"execution", "ExecuteTime", "execution_time", "slideshow"}  # metadata of cells
 FETCHES = re.compile(r"https?://|urlopen|urlretrieve|\brequests\.|\bhttpx\.|hf_hub|snapshot_dow")
 HACKS = re.compile(r"^\s*[%!]\s*(pip|conda|cd)\b|\bsys\.path\b|\bos\.chdir\b|PYTHONPATH", re.M)
 ABSOLUTE = re.compile(r"(?<![\w./:<])/(?:home|Users|root|tmp|work|usr|opt|var)/|\b[A-Z]:\\\\?\w")
@@ -219,14 +218,6 @@ def has_a_slider(notebook: NotebookNode) -> list[str]:
     return [] if SLIDERS.search(code) else ["no slider: call AttentionView, explore or Frames"]
 
 
-def slides_are_set(notebook: NotebookNode) -> list[str]:
-    return [
-        f"cell {c.id} needs slideshow.slide_type, one of {sorted(SLIDE_TYPES)}"
-        for c in notebook.cells
-        if c.metadata.get("slideshow", {}).get("slide_type") not in SLIDE_TYPES
-    ]
-
-
 def closes_well(notebook: NotebookNode) -> list[str]:
     texts, closing = [text for _, text in headings(notebook)], CLOSING
     if is_main_road(notebook):
@@ -330,7 +321,7 @@ def metadata_is_lean(notebook: NotebookNode) -> list[str]:
         f"cell {c.id} stores {key!r}: run make chapters"
         for c in notebook.cells
         for key in c.metadata
-        if key in TIMING
+        if key in DROPPED
     ]
 
 
@@ -363,7 +354,6 @@ RULES = (
     code_fits_a_slide,
     asks_and_tells,
     has_a_slider,
-    slides_are_set,
     closes_well,
     was_executed,
     outputs_are_clean,

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import nbformat
 from architecture import LIBRARY, behind, folders, room_of, sources
-from chapter_rules import ROOT, TIMING, chapter_paths, code_hash, header, side_roads
+from chapter_rules import DROPPED, ROOT, chapter_paths, code_hash, header, side_roads
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
@@ -90,7 +90,7 @@ def cleaned(notebook: NotebookNode) -> NotebookNode:
     kept = {key: result.metadata[key] for key in ("title", "attnlib") if key in result.metadata}
     result.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": LANGUAGE, **kept})
     for cell in result.cells:
-        for key in TIMING | {"collapsed", "scrolled"}:
+        for key in DROPPED | {"collapsed", "scrolled"}:
             cell.metadata.pop(key, None)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)

@@ -36,7 +36,6 @@ from chapter_rules import (
     prose,
     references_are_known,
     section,
-    slides_are_set,
 )
 from nbformat import NotebookNode
 
@@ -59,7 +58,6 @@ THESIS = {"sentence", "control", "sure", "models", "shown", "test"}
 THESES = CHAPTERS / "theses.toml"
 NOT_FOR_SIDE_ROADS = {
     header_is_complete,
-    slides_are_set,
     asks_and_tells,
     closes_well,
     has_a_slider,

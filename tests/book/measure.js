@@ -1,38 +1,40 @@
-// What is wrong with the slides of a deck: [their number, complaints]. Called with the smallest size of code.
-(smallest) => {
-  const wrong = [];
-  const clips = (style) => /auto|scroll|hidden|clip/.test(style.overflowX + style.overflowY);
+// What is wrong with the slides of a deck: [their kinds, complaints].
+() => {
+  const wrong = [], kinds = [];
   document.head.append(Object.assign(document.createElement("style"), { textContent:
-    ".reveal .slides section, .fragment { display: block !important; visibility: visible !important; }" }));
+    ".reveal .slides section { display: block !important; visibility: visible !important; }" }));
   for (const section of Reveal.getSlides()) { // all at once: a slide is its sheet, as large as the screen
     const sheet = section.querySelector(".sheet"), screen = sheet.getBoundingClientRect();
-    const number = Reveal.getSlidePastCount(section) + 1;
-    const told = (what) => wrong.push(
-      `${document.title}, slide ${number}, ${sheet.querySelector("h1, h2, h3")?.textContent}: ${what}`);
+    const kind = sheet.className.replace("sheet ", ""), number = Reveal.getSlidePastCount(section) + 1;
+    const told = (what) => wrong.push(`${document.title}, slide ${number}, ${kind}: ${what}`);
+    kinds.push(kind);
     if (screen.width > innerWidth + 1 || screen.height > innerHeight + 1) told("larger than the screen");
-    for (const node of [sheet, ...sheet.querySelectorAll("*:not(pre *, math *, summary *)")]) {
-      const box = node.getBoundingClientRect(), style = getComputedStyle(node);
+    const smallest = 1.5 * parseFloat(getComputedStyle(document.documentElement).fontSize) - 0.1;
+    for (const node of [sheet, ...sheet.querySelectorAll("*:not(pre *, math *, details > :not(summary), .attn *)")]) {
+      const box = node.getBoundingClientRect(), style = getComputedStyle(node), name = `${node.tagName} ${node.className}`;
       if (!box.width || !box.height) continue;
-      const name = `${node.tagName} ${node.className}`;
       const out = Math.max(screen.left - box.left, screen.top - box.top,
         box.right - screen.right, box.bottom - screen.bottom);
       if (out > 1) { told(`${name} reaches ${out} px out of the screen`); break; }
-      const wide = node.scrollWidth - node.clientWidth;
-      const high = node.scrollHeight - node.clientHeight;
-      if (clips(style) && Math.max(wide, high) > 2) {
-        told(`${name} is cut or scrolls by ${wide} × ${high} px`);
+      const over = Math.max(node.scrollWidth - node.clientWidth, node.scrollHeight - node.clientHeight);
+      if (/auto|scroll|hidden|clip/.test(style.overflowX + style.overflowY) && over > 2) {
+        told(`${name} is cut by ${over} px`);
         break;
       }
-      if (node.tagName === "PRE" && !node.closest(".attn") && parseFloat(style.fontSize) < smallest)
-        told(`code of ${style.fontSize}`);
+      const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+      if (own && !node.closest(".attn-live") && parseFloat(style.fontSize) < smallest * (node.tagName === "CODE" ? 0.9 : 1))
+        told(`${name} in ${style.fontSize}`);
     }
-    const bold = [...sheet.querySelectorAll("strong")].map((node) => node.textContent);
-    const asks = bold.findIndex((text) => /^Predict/.test(text));
-    if (asks >= 0) { // what stands below the question on its slide?
-      const question = [...sheet.querySelectorAll("strong")][asks];
-      const block = [...sheet.children].find((node) => node.contains(question));
-      if (block.nextElementSibling) told("something stands below a prediction");
-    }
+    const parts = [...sheet.children].filter((node) => !node.matches(".folds")).map((node) => node.cloneNode(true));
+    parts.forEach((part) => part.querySelectorAll("math, .attn-live").forEach((node) => node.remove()));
+    const words = parts.map((part) => part.textContent).join(" ").split(/\s+/).filter(Boolean).length;
+    if (words > 70 && !["claims", "code", "figure"].includes(kind)) told(`${words} words, with its heading`);
+    const shown = sheet.querySelector(".output .attn-stage, .output img"), box = shown?.getBoundingClientRect();
+    const filled = shown?.naturalWidth ? Math.min(box.width / shown.naturalWidth, box.height / shown.naturalHeight) : 0;
+    const [width, height] = filled ? [filled * shown.naturalWidth, filled * shown.naturalHeight] : [box?.width, box?.height];
+    if (shown && width < 0.9 * screen.width && height < 0.6 * screen.height)
+      told(`a figure of ${Math.round(width)} × ${Math.round(height)} px`);
+    if (kind === "predict" && sheet.querySelectorAll("p").length > 1) told("something stands below a prediction");
   }
-  return [Reveal.getTotalSlides(), wrong];
+  return [kinds, wrong];
 }

@@ -1,4 +1,4 @@
-"""Every slide of every chapter in a browser: it fits, it can be read, and tells no answer early."""
+"""Every slide of every chapter in a browser: it fits, and the last row can read it."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from chapter_rules import chapter_paths
 
 pytestmark = pytest.mark.browser
-SIZES = [(1280, 720), pytest.param((1920, 1080), marks=pytest.mark.long)]  # of one shape
+SIZES = [(1280, 720), (1024, 768)]  # of two shapes
 MEASURE = (Path(__file__).parent / "measure.js").read_text(encoding="utf-8")
 
 
@@ -30,33 +30,39 @@ def shown(browser: Any, decks: Path, name: str, size: tuple[int, int], words: st
 def test_every_slide_of_every_chapter_fits(
     browser: Any, decks: Path, size: tuple[int, int], record_property: Any
 ) -> None:
-    counts, wrong = {}, []
+    found, wrong = {}, []
     for path in chapter_paths():
         page = shown(browser, decks, path.stem, size)
-        counts[path.stem], found = page.evaluate(MEASURE, 16)
-        wrong += found
+        found[path.stem], complaints = page.evaluate(MEASURE)
+        wrong += complaints
         assert page.asked == []
         assert page.errors == []
         page.close()
+    counts = {name: len(kinds) for name, kinds in found.items()}
     record_property("slides", counts)
     assert not wrong, "\n".join(wrong)
-    assert all(count > 15 for count in counts.values()), counts
+    assert all(15 < count <= 45 for count in counts.values()), counts
+    for name, kinds in found.items():
+        assert kinds[0] == "title"
+        assert kinds[-1] == "claims", name
+        assert min(kinds.count(kind) for kind in ("predict", "figure", "notice")) > 2, name
 
 
 @pytest.mark.parametrize(
     ("break_it", "said"),
     [
-        (".sheet { font-size: 2.2rem !important; }", "cut or scrolls|out of the screen"),
-        (".sheet pre { font-size: .9rem !important; }", "code of 14"),
-        (".sheet pre { white-space: pre !important; width: 30rem; overflow: auto; }", "scrolls"),
+        (".sheet.notice > p { font-size: 6rem !important; }", "is cut by|out of the screen"),
+        (".sheet.predict p { font-size: 1.4rem !important; }", "P  in 22"),
+        (".sheet img { height: 20rem !important; }", "a figure of"),
+        (".sheet details > :not(summary) { display: none }", ""),
     ],
 )
 def test_what_does_not_fit_is_named(browser: Any, decks: Path, break_it: str, said: str) -> None:
     page = shown(browser, decks, "00_start_here", SIZES[0])
     page.add_style_tag(content=break_it)
-    _, wrong = page.evaluate(MEASURE, 16)
-    assert wrong
+    _, wrong = page.evaluate(MEASURE)
     assert re.search(said, " ".join(wrong))
+    assert bool(wrong) == bool(said), wrong
     page.close()
 
 
@@ -64,7 +70,7 @@ def test_arrow_keys_move_a_slider_and_not_the_slide(browser: Any, decks: Path) -
     page = shown(browser, decks, "00_start_here", SIZES[0])
     at = page.evaluate(
         """() => { const one = document.querySelector(".attn").closest("section");
-        const { h, v } = Reveal.getIndices(one); Reveal.slide(h, v, 99); return [h, v]; }"""
+        const { h } = Reveal.getIndices(one); Reveal.slide(h); return h; }"""
     )
     view = page.locator("section.present .attn").last
     canvas, slider = view.locator(".attn-stage > canvas"), view.locator("input").first
@@ -74,49 +80,47 @@ def test_arrow_keys_move_a_slider_and_not_the_slide(browser: Any, decks: Path) -
     assert canvas.evaluate("node => node.toDataURL()") != before
     for key in ("ArrowLeft", "ArrowDown", "ArrowUp", "Space", "n", "PageDown"):
         slider.press(key)
-    assert page.evaluate("[Reveal.getIndices().h, Reveal.getIndices().v]") == at
+    assert page.evaluate("Reveal.getIndices().h") == at
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("PageDown")
-    assert page.evaluate("[Reveal.getIndices().h, Reveal.getIndices().v]") != at
+    assert page.evaluate("Reveal.getIndices().h") != at
     page.close()
 
 
-def test_folded_code_opens_over_the_slide(browser: Any, decks: Path) -> None:
+def test_c_opens_the_code_of_a_slide(browser: Any, decks: Path) -> None:
     page = shown(browser, decks, "01_ngram", SIZES[0])
     page.evaluate(
-        """() => { const one = document.querySelector("summary").closest("section");
-        const { h, v } = Reveal.getIndices(one); Reveal.slide(h, v, 99); }"""
+        """() => { const one = document.querySelector(".figure summary").closest("section");
+        Reveal.slide(Reveal.getIndices(one).h); }"""
     )
-    page.locator("section.present summary").first.click()
+    page.keyboard.press("c")
     opened = page.locator("dialog[open]")
-    assert opened.locator("pre, p, table").count() > 0
-    size = opened.evaluate("node => getComputedStyle(node.querySelector('pre') ?? node).fontSize")
-    assert float(size.removesuffix("px")) >= 16
+    size = opened.evaluate("node => getComputedStyle(node.querySelector('pre')).fontSize")
+    assert float(size.removesuffix("px")) >= 24
     page.keyboard.press("Escape")
     assert page.locator("dialog[open]").count() == 0
     page.close()
 
 
-def test_notes_tell_the_minutes_and_the_point(browser: Any, decks: Path) -> None:
+def test_notes_tell_the_minutes_and_what_the_chapter_says(browser: Any, decks: Path) -> None:
     page = shown(browser, decks, "04_self_attention", SIZES[0])
     notes = page.evaluate("[...document.querySelectorAll('aside.notes')].map(n => n.textContent)")
     spans = [re.match(r"(\d+)–(\d+) min of (\d+)", text) for text in notes]
     assert all(spans)
     minutes = [int(span[2]) for span in spans if span]
     assert minutes == sorted(minutes)
-    assert 0.9 * int(spans[-1][3]) <= minutes[-1] <= int(spans[-1][3])
-    assert sum("Notice" in text for text in notes) > 10
+    assert minutes[-1] == int(spans[-1][3])
+    assert len(" ".join(notes).split()) > 700, "the prose of the chapter is with the lecturer"
     page.close()
 
 
-def test_the_print_version_has_a_page_for_each_slide(browser: Any, decks: Path) -> None:
-    page = shown(browser, decks, "00_start_here", SIZES[0])
-    slides = page.evaluate("Reveal.getTotalSlides()")
-    page.close()
+def test_on_paper_two_slides_stand_on_a_page_over_their_notes(browser: Any, decks: Path) -> None:
     page = shown(browser, decks, "00_start_here", SIZES[0], "?print")
-    assert page.locator(".sheet").count() == slides
+    slides = page.locator(".sheet").count()
+    assert page.locator("aside.notes").filter(visible=True).count() == slides
     written = page.pdf(prefer_css_page_size=True, tagged=False)
-    assert len(re.findall(rb"/Type\s*/Page\b(?!s)", written)) == slides
+    pages = len(re.findall(rb"/Type\s*/Page\b(?!s)", written))
+    assert slides / 2 <= pages <= slides * 0.75, (slides, pages)
     page.close()
 
 

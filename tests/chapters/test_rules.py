@@ -9,7 +9,7 @@ For authors, what the rules in tools/chapter_rules.py ask of chapters/NN_name.ip
   jupyter.source_hidden) and does not count. No line of code is longer than 88, and no comment
   talks to a tool. There are a **Predict**, a **Notice**, and a slider (AttentionView, explore or
   Frames).
-- Every cell: metadata slideshow.slide_type, one of slide, subslide, fragment, skip, notes, "-".
+- A cell whose code is the idea is tagged "slide", and has one in the lecture.
 - The last headings: What we claimed and checked · What surprised us · Three questions to take
   away · Exercises · References, none empty. A main road ends otherwise: see test_roads.py.
 - A reference is an item of the list under References; it tells the year and ends with its key in
@@ -80,7 +80,6 @@ def sample() -> NotebookNode:
     ]
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
-        cell.metadata["slideshow"] = {"slide_type": "slide"}
     notebook = new_notebook(cells=cells)
     return tools.stamped(notebook)
 
@@ -157,12 +156,6 @@ BROKEN = [
     (rules.asks_and_tells, "Predict", replace(1, "**Predict.**", "Think.")),
     (rules.asks_and_tells, "Notice", replace(3, "**Notice.**", "See.")),
     (rules.has_a_slider, "no slider", code("print(1)")),
-    (rules.slides_are_set, "cell-3", lambda n: n.cells[3].metadata.pop("slideshow")),
-    (
-        rules.slides_are_set,
-        "cell-3",
-        lambda n: n.cells[3].metadata.slideshow.update(slide_type="page"),
-    ),
     (rules.closes_well, "What surprised us", replace(4, "## What surprised us\n", "")),
     (rules.closes_well, "order", replace(4, "## References\n", "## References\n## More\n")),
     (rules.closes_well, "empty", replace(4, "None yet.", "")),
@@ -336,12 +329,13 @@ def test_a_chapter_is_stale_when_what_it_imports_changed(
 def test_cleaning_keeps_ids_slides_and_fallbacks_and_drops_the_rest() -> None:
     notebook = sample()
     notebook.metadata.update(widgets={"state": 1}, jupytext={}, kernelspec={"name": "mine"})
-    notebook.cells[2].metadata.update(execution={"iopub.status.busy": "now"}, tags=["keep"])
+    notebook.cells[2].metadata.update(execution={"iopub.status.busy": "now"}, tags=["slide"])
+    notebook.cells[2].metadata.update(slideshow={"slide_type": "slide"})
     notebook.cells[2].outputs[0].data["application/vnd.jupyter.widget-view+json"] = {"model_id": 1}
     clean = tools.cleaned(notebook)
     assert rules.metadata_is_lean(clean) == rules.outputs_are_clean(clean) == []
     assert [c.id for c in clean.cells] == [c.id for c in notebook.cells]
-    assert clean.cells[2].metadata == {"slideshow": {"slide_type": "slide"}, "tags": ["keep"]}
+    assert clean.cells[2].metadata == {"tags": ["slide"]}
     assert set(clean.cells[2].outputs[0].data) == {"image/png", "text/plain"}
     assert clean.metadata.kernelspec.name == "python3"
     assert "widgets" in notebook.metadata, "the argument is left as it was"
