@@ -10,10 +10,12 @@ from attnlib.attention import attention, causal_mask
 from attnlib.data import Split
 from attnlib.models import KVCache
 from attnlib.models.evaluation import evaluating
+from attnlib.positions import rotate
+from attnlib.pretrained import card as card_of
 from recipes import variants
 from recipes.__main__ import main
 
-CHAPTER = definitions("14_today", "features", "linear", "recurrent")
+CHAPTER = definitions("14_today", "features", "linear")
 
 
 @pytest.fixture(autouse=True)
@@ -46,16 +48,30 @@ def test_a_window_is_attention_among_the_last_tokens():
     assert (variants.windowed(q, k, v) - attention(q, k, v, near)[0]).abs().max() < 1e-5
 
 
+def recurrent(q, k, v):
+    """One token after the other: a matrix of turned keys times values, and a sum of keys."""
+    turned_q, turned_k = (rotate(x, torch.arange(len(x))) for x in (q, k))
+    S, z, outputs = torch.zeros(16, 16), torch.zeros(16), []
+    for t in range(len(q)):
+        S, z = S + torch.outer(turned_k[t], v[t]), z + k[t]
+        outputs.append(turned_q[t] @ S / (q[t] @ z))
+    return torch.stack(outputs)
+
+
 @pytest.mark.claim(99)
-def test_linear_attention_is_that_of_the_chapter_in_every_head():
+def test_linear_attention_is_a_recurrence_and_the_chapters_but_for_the_turning(monkeypatch):
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 2, 4, 100, 16)
     found = variants.linear(q, k, v)
+    monkeypatch.setattr(variants, "rotate", lambda x, _: x)
+    plain = variants.linear(q, k, v)
     for b in range(2):
         for h in range(4):
+            seen = CHAPTER.features(q[b, h]), CHAPTER.features(k[b, h]), v[b, h]
+            assert (found[b, h] - recurrent(*seen)).abs().max() < 1e-4
             one = q[b, h], k[b, h], v[b, h]
-            assert (found[b, h] - CHAPTER.linear(*one)).abs().max() < 1e-5
-            assert (found[b, h] - CHAPTER.recurrent(*one)).abs().max() < 1e-4
+            assert (plain[b, h] - CHAPTER.linear(*one)).abs().max() < 1e-5
+    assert (found - plain).abs().max() > 0.1
 
 
 @pytest.mark.claim(99)
@@ -146,3 +162,11 @@ def test_the_loss_is_of_bytes_that_were_not_trained_on(small):
         model.W_U.zero_()
         found = variants.evaluate(model, variants.as_bytes(["ab" * 99]), variants.LENGTH)
     assert found == pytest.approx(8 * torch.tensor(2.0).log().item(), abs=1e-4)
+
+
+def test_the_stored_card_is_that_of_the_recipe():
+    card = card_of("results/variants")
+    found = [card["loss"][kind][i] for i in range(len(variants.SEEDS)) for kind in card["loss"]]
+    assert card == card | variants.about(variants.STEPS, found)
+    assert card["command"] == "python -m recipes variants"
+    assert list(card["loss"]) == list(variants.VARIANTS)
