@@ -126,8 +126,8 @@ def built(kind: str, seed: int) -> Reader:
     """An untrained model of a kind."""
     torch.manual_seed(seed)
     one = VARIANTS[kind]
-    kind_of = {"kv_heads": one.kv_heads, "positions": one.positions}
-    return Reader(TransformerConfig(**CONFIG, **kind_of), one.look)
+    config = TransformerConfig(**CONFIG, kv_heads=one.kv_heads, positions=one.positions)
+    return Reader(config, one.look)
 
 
 def cache_bytes(kind: str, T: int = LENGTH) -> int:

@@ -148,6 +148,21 @@ def test_a_run_is_made_again_and_goes_on_where_it_stopped(small, tmp_path, monke
     assert not list(tmp_path.iterdir())
 
 
+def test_kinds_of_one_seed_read_the_same_windows(small, tmp_path, monkeypatch):
+    drawn, windows = [], variants.windows
+
+    def noted(*arguments):
+        drawn.append(windows(*arguments)(1))
+        return windows(*arguments)
+
+    monkeypatch.setattr(variants, "windows", noted)
+    for made in ((0, "linear"), (0, "multi-query"), (1, "linear")):
+        variants.run(made, 1, tmp_path)
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    assert drawn[0].shape == (variants.BATCH, variants.LENGTH + 1)
+
+
 def test_the_recipe_writes_one_card(small, tmp_path):
     main(["variants", "--steps", "2", "--folder", str(tmp_path)])
     (path,) = (path for path in tmp_path.rglob("*") if path.is_file())
