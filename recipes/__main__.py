@@ -17,6 +17,7 @@ from recipes import (
     recall,
     syntax,
     translation,
+    variants,
 )
 
 RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
@@ -31,6 +32,7 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "geometry": geometry.measure,
     "geometry-5": geometry.train,
     "syntax": syntax.annotate,
+    "variants": variants.train,
     **dict.fromkeys(circuits.RUNS, circuits.train),
     **dict.fromkeys(translation.TRANSLATORS, translation.train),
     "translator-lengths": translation.compare,

@@ -8,9 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from chapter_code import definitions
+from chapter_rules import CHAPTERS
 from torch import Tensor
 
+from attnlib import pretrained
 from attnlib.attention import attention, causal_mask
+from attnlib.data import reviews
 from attnlib.pretrained.gguf import unpack_q4_1
 from attnlib.pretrained.published import smollm2_file
 
@@ -234,3 +237,46 @@ def test_a_block_is_unpacked_as_the_library_does():
         theirs = unpack_q4_1(block[None])[0]
         assert torch.equal(HERE.unpacked(bytes(block.tolist())), theirs)
     assert len(HERE.block_bytes) == 20
+
+
+# --- cheaper heads, trained -----------------------------------------------------------------------
+
+
+@pytest.mark.claim(99)
+def test_a_window_helps_shared_keys_change_little_and_linear_attention_costs_most():
+    """Three seeds, compared one by one; the control is a table of pairs of bytes."""
+    card = pretrained.card("results/variants")
+    beside = definitions("more/14_variants", "half", "as_bytes", "of_pairs")
+    loss = {kind: torch.tensor(seeds) for kind, seeds in card["loss"].items()}
+    assert {len(seeds) for seeds in loss.values()} == {3}
+    own = loss.pop("multi-head")
+    added = {kind: seeds - own for kind, seeds in loss.items()}
+    ends = {
+        kind: (float(x.mean() - beside.half(x)), float(x.mean() + beside.half(x)))
+        for kind, x in added.items()
+    }
+    for kind in ("grouped", "multi-query"):
+        assert added[kind].min() < 0 < added[kind].max(), "the seeds disagree"
+        assert -0.1 < ends[kind][0] < 0 < ends[kind][1] < 0.1
+    assert ends["windowed"][1] < 0
+    assert ends["linear"][0] > 0.3
+    held = card["cache_bytes"]
+    assert held["windowed"] == held["multi-query"] == held["multi-head"] / 4
+    assert (loss["windowed"] < loss["multi-query"]).all()
+    train, test = reviews("imdb").train.texts[:1000], reviews("imdb").test.texts[:200]
+    pairs = beside.of_pairs(beside.as_bytes(train, card["tokens"]), beside.as_bytes(test, 100_000))
+    assert max(own) < pairs - 0.4
+    assert 0.1 < pairs - loss["linear"].mean() < 0.15
+
+
+@pytest.mark.claim(99)
+def test_half_an_interval_over_three_seeds_is_students():
+    half = definitions("more/14_variants", "half").half
+    assert float(half(torch.tensor([1.0, 2.0, 3.0]))) == pytest.approx(4.303 / 3**0.5)
+
+
+@pytest.mark.claim(99)
+def test_the_table_of_the_side_road_is_that_of_the_card():
+    text = (CHAPTERS / "more/14_variants.ipynb").read_text(encoding="utf-8")
+    for kind, seeds in pretrained.card("results/variants")["loss"].items():
+        assert f"| {kind} | {', '.join(f'{x:.3f}' for x in seeds)} |" in text

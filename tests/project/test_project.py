@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent.parent
 LIBRARY = ROOT / "attnlib"
 CHECKPOINTS = LIBRARY / "checkpoints"
-CLAIMS = set(range(1, 109)) - {99}  # 99 asks for models that are not trained yet
+CLAIMS = set(range(1, 109))
 CONDA_NAMES = {"torch": "pytorch-cpu"}
 COME_ALONG = {  # imported by attnlib, and required by the package that is named
     "huggingface-hub": "tokenizers",
@@ -272,7 +272,7 @@ def cards(folder: Path) -> list[str]:
     """What is wrong with the checkpoints of a folder."""
     complaints, total = [], 0
     for path in sorted(folder.glob("*")):
-        if path.suffix in {".json", ".state"}:  # a card, or a training that can be resumed
+        if path.is_dir() or path.suffix in {".json", ".state"}:  # a card, or a state of a training
             continue
         size = path.stat().st_size
         total += size
