@@ -9,7 +9,7 @@ words (`hiding_loss`). `guided` is a result without weights: what the attention 
 worth to a network of words.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from attnlib.models.evaluation import evaluating
 from attnlib.pretrained.text import classifier
 from attnlib.tokenizers.words import trim
 from attnlib.training import classification as training
-from attnlib.training.loop import Batch, History
+from attnlib.training.loop import Batch, History, fit, shuffled
 from recipes.cards import finished, result, rounded, write
 
 BATCH, LR, DECAY, INDICATIVE = 32, 4e-3, 1e-2, 300
@@ -99,6 +99,39 @@ CLASSIFIERS: dict[str, ClassifierRecipe] = {
     "imdb-average-hiding": ClassifierRecipe(IMDB, AVERAGE, 3, task="hide", strength=1.0),
     "imdb-cnn": ClassifierRecipe(IMDB, CNN, 2),
 }
+
+
+def fit_classifier(
+    model: nn.Module,
+    data: training.Examples,
+    epochs: float = 4,
+    extra: Sequence[Tensor] = (),
+    loss: Callable[[Any, Batch], Tensor] = training.classification_loss,
+    batch_size: int = 32,
+    seed: int = 0,
+    **settings: Any,
+) -> History:
+    """Train a classifier in place.
+
+    Args:
+        model: `AttentionClassifier` or `TransformerClassifier`.
+        data: the training split.
+        epochs: times through it.
+        extra: more tensors with a row for each example, for the batches of the loss.
+        loss: what to minimise, of the model and a batch (ids, labels, *extra).
+        batch_size: texts in a batch.
+        seed: of the order of the texts, and of dropout.
+        settings: of `fit`: lr, weight_decay (1e-2 unless given), seconds, progress.
+
+    Raises:
+        ValueError: if the model has no attention of its own and none is given.
+    """
+    if isinstance(model, AttentionClassifier) and model.attention_kind == "given" and not extra:
+        raise ValueError("this classifier has no attention of its own: extra=(weights (N, T),)")
+    steps = max(1, round(epochs * len(data) / batch_size))
+    batch = shuffled((data.ids, data.labels, *extra), batch_size, seed)
+    settings = {"warmup": min(50, steps // 10), "weight_decay": 1e-2} | settings
+    return fit(model, batch, loss, steps=steps, seed=seed, **settings)
 
 
 def train(name: str, steps: int | None, folder: Path) -> None:
@@ -174,7 +207,7 @@ def _fit(
         loss = partial(hiding_loss, recipe.strength)
         extra = (training.impermissible_mask(rows, rows, INDICATIVE),)
     settings: dict[str, Any] = {"batch_size": recipe.batch, "lr": recipe.lr, "weight_decay": DECAY}
-    return training.fit_classifier(model, rows, epochs, extra, loss, **settings, seed=recipe.seed)
+    return fit_classifier(model, rows, epochs, extra, loss, **settings, seed=recipe.seed)
 
 
 def train_guided(name: str, steps: int | None, folder: Path) -> Path:
@@ -219,7 +252,7 @@ def guided_accuracy(
     model = AttentionClassifier(size, **AVERAGE, attention="additive" if own else "given")
     extra = () if own else (weights[0],)
     settings: dict[str, Any] = {"batch_size": 64, "lr": 6e-3, "seed": seed}
-    finished(training.fit_classifier(model, rows, epochs, extra, **settings))
+    finished(fit_classifier(model, rows, epochs, extra, **settings))
     return float(rounded(training.accuracy(model, test, weights[1])))
 
 

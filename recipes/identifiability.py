@@ -26,6 +26,7 @@ from attnlib.models.edits import Edits
 from attnlib.models.evaluation import evaluating
 from attnlib.training import classification as training
 from recipes.cards import finished, result, rounded, sweep
+from recipes.classification import fit_classifier
 
 D_K, SEEDS = (1, 16, 256), (0, 1, 2)
 ROWS = tuple((combine, divisor) for divisor in ("d_k", "d_v") for combine in ("concat", "add"))
@@ -103,7 +104,7 @@ def run(
 
     settings: dict[str, Any] = {"batch_size": BATCH, "lr": LR, "schedule": "constant", "warmup": 0}
     epochs = steps * BATCH / len(data)
-    finished(training.fit_classifier(model, data, epochs, seed=seed, on_step=measure, **settings))
+    finished(fit_classifier(model, data, epochs, seed=seed, on_step=measure, **settings))
     accuracy = max(found, key=lambda pair: pair[0])[1]
     return rounded(accuracy), rounded(spread(model, parts["test"].take(slice(500))), 3)
 

@@ -1,11 +1,11 @@
-"""Training the classifiers of the reviews.
+"""What the classifiers of the reviews are trained on, and how they are read.
 
-`read` and `examples` prepare a source, `fit_classifier` trains, `accuracy` and `classify_all` look.
-The losses of those that hide where they look stand in `recipes.classification`.
+`read` and `examples` prepare a source, `accuracy` and `classify_all` look. They are trained by
+`recipes.classification`, where the losses of those that hide where they look stand, too.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from attnlib.data import Split, reviews
 from attnlib.models.classifiers import AttentionClassifier, ClassifierOutput
 from attnlib.tokenizers.words import CLASSIFIER_TOKENS, PAD, Vocabulary, trim
-from attnlib.training.loop import Batch, History, fit, shuffled
+from attnlib.training.loop import Batch
 
 MIN_COUNT = {"rotten_tomatoes": 3, "imdb": 12}
 COUNTED = {"rotten_tomatoes": None, "imdb": 5_000}  # texts of the training split
@@ -120,40 +120,7 @@ def classification_loss(model: Any, batch: Batch) -> Tensor:
     return F.binary_cross_entropy_with_logits(model(ids[:, keep], None, *given), labels)
 
 
-# --- training and reading ---------------------------------------------------------------------
-
-
-def fit_classifier(
-    model: nn.Module,
-    data: Examples,
-    epochs: float = 4,
-    extra: Sequence[Tensor] = (),
-    loss: Callable[[Any, Batch], Tensor] = classification_loss,
-    batch_size: int = 32,
-    seed: int = 0,
-    **settings: Any,
-) -> History:
-    """Train a classifier in place.
-
-    Args:
-        model: `AttentionClassifier` or `TransformerClassifier`.
-        data: the training split.
-        epochs: times through it.
-        extra: more tensors with a row for each example, for the batches of the loss.
-        loss: what to minimise, of the model and a batch (ids, labels, *extra).
-        batch_size: texts in a batch.
-        seed: of the order of the texts, and of dropout.
-        settings: of `fit`: lr, weight_decay (1e-2 unless given), seconds, progress.
-
-    Raises:
-        ValueError: if the model has no attention of its own and none is given.
-    """
-    if isinstance(model, AttentionClassifier) and model.attention_kind == "given" and not extra:
-        raise ValueError("this classifier has no attention of its own: extra=(weights (N, T),)")
-    steps = max(1, round(epochs * len(data) / batch_size))
-    batch = shuffled((data.ids, data.labels, *extra), batch_size, seed)
-    settings = {"warmup": min(50, steps // 10), "weight_decay": 1e-2} | settings
-    return fit(model, batch, loss, steps=steps, seed=seed, **settings)
+# --- reading ---------------------------------------------------------------------
 
 
 @torch.no_grad()

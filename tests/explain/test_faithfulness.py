@@ -20,7 +20,8 @@ from attnlib.explain.faithfulness import (
 )
 from attnlib.explain.heads import interval
 from attnlib.models.classifiers import AttentionClassifier
-from attnlib.training.classification import Examples, classify_all, fit_classifier, predict
+from attnlib.training.classification import Examples, classify_all, predict
+from recipes.classification import fit_classifier
 
 quick = settings(max_examples=40)
 MASK = torch.arange(9) < torch.tensor([9, 6, 4, 2, 1])[:, None]

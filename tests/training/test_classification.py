@@ -17,7 +17,6 @@ from attnlib.training.classification import (
     classification_loss,
     classify_all,
     examples,
-    fit_classifier,
     impermissible_mask,
     indicative_words,
     predict,
@@ -25,7 +24,7 @@ from attnlib.training.classification import (
     vocabulary,
     words_hash,
 )
-from recipes.classification import decoy_loss, hiding_loss
+from recipes.classification import decoy_loss, fit_classifier, hiding_loss
 
 IDS = pad([[3, 4, 5, 6, 7], [8, 9], [10], [3, 4, 5]])
 
