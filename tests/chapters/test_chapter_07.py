@@ -18,12 +18,12 @@ from attnlib.explain.saliency import gradient, gradient_times_input, leave_one_o
 from attnlib.pretrained import classifier
 from attnlib.training.classification import (
     Examples,
-    accuracy,
     classify_all,
     impermissible_mask,
     predict,
     read,
 )
+from recipes.classification import accuracy
 
 CHAPTER = definitions(
     "07_is_attention_explanation",

@@ -12,10 +12,10 @@ from attnlib.data import Reviews, Split, reviews
 from attnlib.pretrained import checkpoints, classifier, text
 from attnlib.tokenizers import Vocabulary
 from attnlib.training import classification as training
-from attnlib.training.classification import MAX_LEN, accuracy, examples, vocabulary
+from attnlib.training.classification import examples, vocabulary
 from recipes import classification
 from recipes.__main__ import main
-from recipes.classification import CLASSIFIERS
+from recipes.classification import CLASSIFIERS, MAX_LEN, accuracy
 
 SHIPPED = {name: pretrained.card(name) for name in CLASSIFIERS}
 SHIPPED_RESULT = pretrained.card("guided")

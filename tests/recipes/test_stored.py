@@ -16,11 +16,11 @@ from attnlib.data import REVIEW_SPLITS, reviews
 from attnlib.pretrained import classifier
 from attnlib.training import classification as training
 from attnlib.training import loop
-from attnlib.training.classification import MAX_LEN, Examples, examples
+from attnlib.training.classification import Examples, examples
 from attnlib.training.language import evaluate, next_token_loss, token_stream
 from recipes import circuits, histogram, language, translation
 from recipes.__main__ import RECIPES
-from recipes.classification import CLASSIFIERS
+from recipes.classification import CLASSIFIERS, MAX_LEN
 
 TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
 
