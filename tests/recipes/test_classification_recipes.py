@@ -104,13 +104,13 @@ def test_guided_networks_are_trained_for_every_row_and_seed(few_reviews, tmp_pat
             run(base + end, folder)
         monkeypatch.setitem(classification.GUIDED, source, (base, 2, count, others))
     used = []
-    real = classification.training.accuracy
+    real = classification.accuracy
 
     def accuracy(model, data, weights=None):
         used.append((model.attention_kind, weights))
         return real(model, data, weights)
 
-    monkeypatch.setattr(classification.training, "accuracy", accuracy)
+    monkeypatch.setattr(classification, "accuracy", accuracy)
     run("guided", folder, "1")
     card = pretrained.card("guided")
     shipped = SHIPPED_RESULT
