@@ -24,7 +24,7 @@ function fitAll(inside = document) {
 }
 
 function narrow(wide) { // a formula, in the largest text that is not too wide
-  const room = wide.closest(".sheet").clientWidth - 4.8 * rem - 1;
+  const room = wide.closest(".sheet").clientWidth - 4.8 * rem + 1;
   for (let size = 2.5; size >= 1.5; size -= 0.1) {
     wide.style.fontSize = `${size}rem`;
     if (wide.scrollWidth <= room && wide.getBoundingClientRect().width <= room) return;

@@ -1,6 +1,7 @@
 // What is wrong with the slides of a deck: [their kinds, complaints].
 () => {
   const wrong = [], kinds = [];
+  for (let number = 0; number < Reveal.getTotalSlides(); number++) Reveal.slide(number); // each is fitted when it is shown
   document.head.append(Object.assign(document.createElement("style"), { textContent:
     ".reveal .slides section { display: block !important; visibility: visible !important; }" }));
   for (const section of Reveal.getSlides()) { // all at once: a slide is its sheet, as large as the screen
