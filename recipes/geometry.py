@@ -25,7 +25,7 @@ from attnlib.models.evaluation import evaluating
 from attnlib.tokenizers.words import padding_mask, trim
 from attnlib.training import classification as training
 from recipes.cards import finished, result, rounded, sweep, write
-from recipes.classification import fit_classifier, held_out
+from recipes.classification import accuracy, fit_classifier, held_out
 
 BATCH, LR, SAMPLE, SEEDS = 32, 1e-3, 1_000, (1, 2, 3)
 EXAMPLE = "the film is long and slow but it has a good heart and a clever script"
@@ -100,7 +100,7 @@ def _train(run: Run, steps: int | None) -> tuple[TransformerClassifier, dict[str
     loss = partial(penalised_loss, run.penalty, run.rows)
     history = fit_classifier(model, rows, passes, (), loss, seed=run.seed, **settings)
     found = properties(model, sample) | {"untrained": untrained}
-    found["accuracy"] = rounded(training.accuracy(model, test))
+    found["accuracy"] = rounded(accuracy(model, test))
     found["loss"] = rounded(held_out(model, test))
     if run.layers == 1:
         A = model.maps(torch.tensor([words.encode(EXAMPLE)]))[0, 0, 0]

@@ -26,7 +26,7 @@ from attnlib.models.edits import Edits
 from attnlib.models.evaluation import evaluating
 from attnlib.training import classification as training
 from recipes.cards import finished, result, rounded, sweep
-from recipes.classification import fit_classifier
+from recipes.classification import accuracy, fit_classifier
 
 D_K, SEEDS = (1, 16, 256), (0, 1, 2)
 ROWS = tuple((combine, divisor) for divisor in ("d_k", "d_v") for combine in ("concat", "add"))
@@ -100,13 +100,13 @@ def run(
         if step == steps or (step and step % per_epoch == 0):
             with evaluating(model):
                 splits = (parts["validation"], parts["test"])
-                found.append([training.accuracy(model, part) for part in splits])
+                found.append([accuracy(model, part) for part in splits])
 
     settings: dict[str, Any] = {"batch_size": BATCH, "lr": LR, "schedule": "constant", "warmup": 0}
     epochs = steps * BATCH / len(data)
     finished(fit_classifier(model, data, epochs, seed=seed, on_step=measure, **settings))
-    accuracy = max(found, key=lambda pair: pair[0])[1]
-    return rounded(accuracy), rounded(spread(model, parts["test"].take(slice(500))), 3)
+    best = max(found, key=lambda pair: pair[0])[1]
+    return rounded(best), rounded(spread(model, parts["test"].take(slice(500))), 3)
 
 
 def train(name: str, steps: int | None, folder: Path) -> Path:
@@ -124,10 +124,10 @@ def about(steps: int | None, found: list[tuple[float, float]]) -> dict[str, Any]
     """How the sweep was made, and both measures by row, d_k and seed."""
     table = torch.tensor(found, dtype=torch.float64).unflatten(0, (len(SEEDS), len(D_K), -1))
     names = [", ".join(row) for row in ROWS]
-    accuracy, spread = (
+    share, spread = (
         dict(zip(names, part.tolist(), strict=True)) for part in table.permute(3, 2, 1, 0)
     )
     data = {"source": "imdb", "texts": TEXTS, "max_len": MAX_LEN, "sha256": REVIEWS_SHA256}
     steps = EPOCHS * -(-TEXTS // BATCH) if steps is None else steps
     settings = {"steps": steps, "d_k": D_K, "seeds": SEEDS}
-    return {"data": data, **settings, "accuracy": accuracy, "spread": spread}
+    return {"data": data, **settings, "accuracy": share, "spread": spread}

@@ -31,7 +31,7 @@ from recipes.cards import finished, result, rounded, sweep
 from recipes.resumed import Resumed
 
 Look = Callable[[Tensor, Tensor, Tensor], Tensor]  # q, k, v of every head to what each mixes
-SEEDS, STEPS, BATCH, LENGTH, LR, WINDOW = (0, 1, 2), 800, 4, 128, 3e-3, 32
+SEEDS, STEPS, BATCH, LENGTH, LR, WINDOW = (0, 1, 2), 3_200, 4, 128, 3e-3, 32
 WARMUP, HELD_OUT = 100, 100_000  # bytes of the test reviews
 CONFIG: dict[str, Any] = {"vocab_size": 256, "d_model": 64, "layers": 2, "heads": 4, "d_ff": 256}
 WIDTH: int = CONFIG["d_model"] // CONFIG["heads"]  # of a query, a key or a value

@@ -27,7 +27,7 @@ LAYERS = (
 # These stand beside the layers: nothing imports them but what is named here.
 BESIDE = {"plots": LAYERS[0], "widgets": (*LAYERS[0], "plots"), "check": ()}
 # Lines of code, without docstrings, comments and blank lines.
-LIBRARY_LINES = 4_318  # without widgets
+LIBRARY_LINES = 4_200  # without widgets
 MODULE_LINES = 200
 FUNCTION_LINES = 30
 

@@ -176,16 +176,12 @@ def path_patching(
         )
     with evaluating(model):
         donor, base = _run_both(model, clean, corrupted, False)
-        place = (
-            head
-            if through == "queries"
-            else head * (config.kv_heads or config.heads) // config.heads
-        )
+        shared_by = 1 if through == "queries" else config.heads // (config.kv_heads or config.heads)
         found = []
         for sent, kept in zip(donor.states[:layer], base.states[:layer], strict=True):
             told = (sent.mixed - kept.mixed)[0] @ sent.W_O  # (H, T, d_model)
             heard = next(model.run(base.streams[layer] + told, first=layer))
-            put = _exchange(_part(heard, through), [place] * config.heads)
+            put = _exchange(_part(heard, through), [head // shared_by] * config.heads)
             x = base.streams[layer].expand(config.heads, -1, -1)
             found.append(metric(_last_logits(model, x, layer, {(through, layer): put})))
         return _normalised(torch.stack(found), metric, donor, base)

@@ -66,13 +66,8 @@ def aggregate(gradients: Tensor, how: str = "l2", mask: Tensor | None = None) ->
     [-0.5, 3.5, 5.0]
     """
     check_choice("how", how, ("avg", "l1", "l2"))
-    if how == "avg":
-        tokens = gradients.mean(-1)
-    elif how == "l1":
-        tokens = gradients.abs().mean(-1)
-    else:
-        tokens = gradients.square().sum(-1).sqrt()
-    return _masked(tokens, mask)
+    means, sizes = gradients.mean(-1), gradients.abs().mean(-1)
+    return _masked({"avg": means, "l1": sizes, "l2": gradients.norm(dim=-1)}[how], mask)
 
 
 def gradient_times_input(score: Score, embeddings: Tensor, mask: Tensor | None = None) -> Tensor:

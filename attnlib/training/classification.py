@@ -1,6 +1,6 @@
 """What the classifiers of the reviews are trained on, and how they are read.
 
-`read` and `examples` prepare a source, `accuracy` and `classify_all` look. They are trained by
+`read` and `examples` prepare a source, `predict` and `classify_all` look. They are trained by
 `recipes.classification`, where the losses of those that hide where they look stand, too.
 """
 
@@ -21,7 +21,6 @@ from attnlib.training.loop import Batch
 
 MIN_COUNT = {"rotten_tomatoes": 3, "imdb": 12}
 COUNTED = {"rotten_tomatoes": None, "imdb": 5_000}  # texts of the training split
-MAX_LEN = {"rotten_tomatoes": None, "imdb": 200}
 
 
 @dataclass(frozen=True)
@@ -152,16 +151,3 @@ def predict(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
         return logits.sigmoid()
 
     return probability
-
-
-@torch.no_grad()
-def accuracy(
-    model: nn.Module, data: Examples, weights: Tensor | None = None, batch_size: int = 256
-) -> float:
-    """Share of examples whose predicted class is their label."""
-    right = 0
-    for rows in torch.arange(len(data)).split(batch_size):
-        part = data.take(rows)
-        given = () if weights is None else (weights[rows][:, : part.ids.shape[1]],)
-        right += int(((model(part.ids, part.mask, *given) > 0) == (part.labels > 0.5)).sum())
-    return right / len(data)

@@ -8,20 +8,22 @@ import torch
 from chapter_code import definitions
 from erasing import falls as falls_by_order
 from scipy.spatial.distance import jensenshannon
+from torch.nn.functional import one_hot
 
 from attnlib import pretrained
+from attnlib.explain.adversary import exact_adversary
 from attnlib.explain.faithfulness import kendall, permute, random_scores, uniform
 from attnlib.explain.heads import interval
 from attnlib.explain.saliency import gradient, gradient_times_input, leave_one_out
 from attnlib.pretrained import classifier
 from attnlib.training.classification import (
     Examples,
-    accuracy,
     classify_all,
     impermissible_mask,
     predict,
     read,
 )
+from recipes.classification import accuracy
 
 CHAPTER = definitions(
     "07_is_attention_explanation",
@@ -217,6 +219,19 @@ def test_other_attention_gives_the_same_answer_and_some_deceiving_models_resist_
 
 
 @pytest.mark.claim(31)
+def test_an_honest_model_resists_better_with_all_weight_on_its_first_word(few):
+    model = classifier("rt-lstm").model
+    found = classify_all(model, few)
+    votes, bias = found.states @ model.output.weight[0], model.output.bias.item()
+    peak = one_hot(found.attention.argmax(1), few.mask.shape[1]).float()
+    far = [
+        (exact_adversary(votes.detach(), bias, weights, few.mask, 0.001).jsd > 0.5).float().mean()
+        for weights in (found.attention, peak)
+    ]
+    assert far[1] < 0.7 < 0.85 < far[0]
+
+
+@pytest.mark.claim(31)
 def test_honest_maps_are_worth_more_than_shuffled_ones_and_differ_among_themselves():
     """Words of a network that knows no context: five maps on sentences, two on reviews."""
     accuracies = pretrained.card("guided")["accuracy"]
@@ -267,7 +282,7 @@ def test_the_word_list_is_ahead_on_reviews_and_is_the_map_of_single_words(rt, fe
 
 @pytest.mark.claim(30)
 @pytest.mark.parametrize("name", ["rt-average", "rt-average-2", "rt-average-3"])
-def test_what_is_built_in_and_what_is_left_without_it(name, few):
+def test_what_is_built_in_and_what_is_left_without_it(name, rt, few):
     """Shuffled weights agree with their own gradient; with the factor divided out they do not."""
 
     def taus(model, weights):
@@ -281,6 +296,10 @@ def test_what_is_built_in_and_what_is_left_without_it(name, few):
     )
     own, left = taus(average, classify_all(average, few).attention)
     null, nothing = taus(average, mixed(average))
+    count = torch.bincount(rt[1]["train"].ids.flatten(), minlength=len(rt[0]))
+    rare = few.mask / (count[few.ids] + 5)
+    by_rarity = taus(average, rare / rare.sum(1, keepdim=True))[1]
+    assert 0.2 < low(by_rarity) < high(by_rarity) < low(left), "rarity agrees too, but less"
     assert low(null) > 0.2
     assert high(taus(lstm, mixed(lstm))[0]) < 0.12
     assert low(own - null) > 0.1
@@ -292,11 +311,13 @@ def test_what_is_built_in_and_what_is_left_without_it(name, few):
 
 
 def deleted(name, data, train, size):
-    """The falls of map, list, signed scores and random sizes with their sign, by share."""
+    """The falls of map, list, integrated gradients and random sizes, some with a sign, by share."""
     model = classifier(name).model
     own, of_words = map_and_list(model, data, train, size)
     along, blind = CHAPTER.signed(model, data, 8), random_scores(data.mask)
-    scores = {"map": own, "list": of_words, "signed": along, "random": blind * along.sign()}
+    sign = along.sign()
+    scores = {"map": own, "list": of_words, "signed": along, "random": blind * sign}
+    scores |= {"size": along.abs(), "map, sign": own * sign, "list, sign": of_words * sign}
     return {
         (kind, share): CHAPTER.falls(model, data, values, share)
         for (kind, values), share in itertools.product(scores.items(), (0.1, 0.3, 0.5))
@@ -305,7 +326,7 @@ def deleted(name, data, train, size):
 
 @pytest.mark.claim(31)
 @pytest.mark.parametrize("name", SEEDS)
-def test_deletion_shows_what_the_map_knows_of_the_sentence_and_that_it_lacks_the_sign(
+def test_a_map_deletes_better_than_its_list_but_not_with_the_sign_and_signed_gradients_beat_both(
     name, rt, sentences
 ):
     data = sentences.take(slice(0, 300))
@@ -313,6 +334,8 @@ def test_deletion_shows_what_the_map_knows_of_the_sentence_and_that_it_lacks_the
     for share in (0.1, 0.3, 0.5):
         for other in ("map", "list", "random"):
             assert low(fell["signed", share] - fell[other, share]) > 0.05
+        assert high(fell["map, sign", share] - fell["list, sign", share]) < 0.02
+        assert (fell["size", share] - fell["map", share]).mean() < 0.03, "the measure asks for it"
     assert low(fell["map", 0.3] - fell["list", 0.3]) > 0.01
     assert low(fell["map", 0.5] - fell["list", 0.5]) > 0.05
     assert (fell["random", 0.1] - fell["map", 0.1]).mean() < 0.02, "few words: the sizes count"

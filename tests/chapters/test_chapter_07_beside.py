@@ -17,7 +17,7 @@ from attnlib.training.classification import Examples, classify_all, predict, rea
 MEASURES = definitions("more/07_measures", "sizes", "told", "shifted", "alike", "last_word_first")
 ONE_MAP = definitions(
     "more/07_one_map",
-    *("LAYERS", "HEADS", "READINGS", "one_map", "read_off", "every_scheme", "falls", "flows"),
+    *("LAYERS", "HEADS", "READINGS", "one_map", "row_of", "every_scheme", "falls", "flows"),
 )
 
 
@@ -153,14 +153,14 @@ def test_one_map_is_its_formula():
 def test_a_map_is_read_off_in_four_ways_and_padding_does_not_count():
     A = drawn_maps(1)[:, 0, 0]
     whole, short = torch.ones(1, 4, dtype=torch.bool), torch.tensor([[True, True, False, False]])
-    found = {how: ONE_MAP.read_off(A, how, whole)[0] for how in ONE_MAP.READINGS}
+    found = {how: ONE_MAP.row_of(A, how, whole)[0] for how in ONE_MAP.READINGS}
     assert torch.equal(found["from [CLS]"], A[0, 0, 1:])
     assert torch.equal(found["to [CLS]"], A[0, 1:, 0])
     torch.testing.assert_close(found["column mean"], A[0].mean(0)[1:])
     assert torch.equal(found["column max"], A[0].amax(0)[1:])
     for how in ONE_MAP.READINGS:
-        cut = ONE_MAP.read_off(A[:, :3, :3], how, whole[:, :2])
-        padded = ONE_MAP.read_off(A, how, short)
+        cut = ONE_MAP.row_of(A[:, :3, :3], how, whole[:, :2])
+        padded = ONE_MAP.row_of(A, how, short)
         torch.testing.assert_close(padded, torch.cat([cut, torch.zeros(1, 2)], 1))
 
 

@@ -32,7 +32,7 @@ TRIGRAMS = definitions(
 SEEDS = ("attention-2", "attention-2-seed-2", "attention-2-seed-3")
 CONTROLS = ("attention-2-one-layer", "attention-2-plain")
 NUMBER = r"[+-]?\d?\.\d+"
-FOUR = [(18, 6), (17, 3), (17, 4), (18, 7)]  # of SmolLM2, chosen on other random tokens
+FOUR = [(18, 6), (17, 4), (17, 3), (17, 5)]  # of SmolLM2, chosen on other random tokens
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -95,13 +95,13 @@ def test_three_heads_rest_on_themselves_and_one_looks_around(one):
 
 
 @pytest.mark.claim(47)
-def test_the_pairs_of_a_head_lose_without_it_and_those_of_others_do_not(one):
+def test_the_pairs_of_a_head_lose_without_it_where_it_looks(one):
     lm, tables, held = one
     ids = held[100_000 : 100_000 + 60 * 128].view(60, 128)
     often = torch.bincount(held, minlength=4096).float()
     usual = 8 * often[:, None] * often / len(held) >= 5
     lists = [CHAPTER.highest(table, usual) for table in tables[:3]]
-    without = {h: CHAPTER.fall_without(lm.model, h, ids) for h in (0, 2)}
+    without = {h: CHAPTER.fall_without(lm.model, h, ids) for h in range(3)}
     falls = CHAPTER.falls_of(lists[2], without[2], ids)
     assert len(falls) > 100
     own, low, high = CHAPTER.over_sources(falls)
@@ -110,6 +110,10 @@ def test_the_pairs_of_a_head_lose_without_it_and_those_of_others_do_not(one):
         other, below, above = CHAPTER.over_sources(CHAPTER.falls_of(lists[h], without[2], ids))
         assert abs(other) < 0.2 * own
         assert below < 0 < above < low
+    for h in (0, 1):  # these look at the destination itself
+        here = CHAPTER.falls_of(lists[h], without[h], ids, [0])
+        assert CHAPTER.over_sources(here)[0] > 3
+        assert CHAPTER.falls_of(lists[h], without[2], ids, [0])[:, 1].mean() < 1
     assert CHAPTER.falls_of(lists[2], without[0], ids)[:, 1].mean().abs() < 0.2 * own
     order = torch.randperm(300, generator=torch.Generator().manual_seed(5))
     mixed = torch.stack([lists[2][:, 0], lists[2][order, 1]], -1)
@@ -352,16 +356,23 @@ def smol():
     return lm.model, {told: (ids, CHAPTER.states_of(lm.model, ids)) for told, ids in said.items()}
 
 
-def test_random_tokens_for_these_heads_and_reviews_for_those_of_smollm2(smol):
+def test_even_draws_for_these_heads_and_reviews_for_those_of_smollm2(smol):
     held = token_stream(reviews("imdb").validation.texts[:200], pretrained.tokenizer())
     once = held[: 64 * 60].view(64, 60)
     order = torch.randperm(once.numel(), generator=torch.Generator().manual_seed(0))
-    texts = (once.repeat(1, 2), once.flatten()[order].view(64, 60).repeat(1, 2))
+    texts = [once.repeat(1, 2), once.flatten()[order].view(64, 60).repeat(1, 2)]
+    counts = torch.bincount(held, minlength=4096)
+    draw = torch.Generator().manual_seed(1)
+    places = torch.rand(64, 300, generator=draw).argsort(1)[:, :60]
+    frequent = counts.topk(300).indices[places].repeat(1, 2)
+    rare = (-counts).topk(2000).indices[torch.randint(2000, (64, 60), generator=draw)].repeat(1, 2)
     for name in SEEDS:
         model = pretrained.language_model(name).model
         score = CHAPTER.prefix_matching(model, twice()).max()
         gain = CHAPTER.gain_of(model, twice()).mean()
         assert score > 0.6
+        assert CHAPTER.prefix_matching(model, frequent).max() < 0.3 * score
+        assert CHAPTER.prefix_matching(model, rare).max() > 0.9 * score
         for ids in texts:
             assert CHAPTER.prefix_matching(model, ids).max() < 0.2 * score
             assert CHAPTER.gain_of(model, ids).mean() < 0.1 * gain
@@ -399,7 +410,7 @@ def test_direct_is_not_total_for_the_induction_heads_of_smollm2(smol):
         stream = CHAPTER.without(model, ids, states, heads, direct)
         return CHAPTER.second_loss(model, stream, ids, 24) - base
 
-    assert cost(FOUR, False).min() > 3
+    assert cost(FOUR, False).mean() > 3
     assert cost(FOUR, True).mean() < 0.3
     assert cost([(17, 6), (17, 7), (18, 1), (18, 3)], False).mean() < 0.5
     last = [(29, h) for h in range(4)]

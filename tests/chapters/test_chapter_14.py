@@ -263,10 +263,10 @@ def test_a_window_helps_shared_keys_change_little_and_linear_attention_costs_mos
     held = card["cache_bytes"]
     assert held["windowed"] == held["multi-query"] == held["multi-head"] / 4
     assert (loss["windowed"] < loss["multi-query"]).all()
-    train, test = reviews("imdb").train.texts[:1000], reviews("imdb").test.texts[:200]
+    train, test = reviews("imdb").train.texts[:2000], reviews("imdb").test.texts[:200]
     pairs = beside.of_pairs(beside.as_bytes(train, card["tokens"]), beside.as_bytes(test, 100_000))
-    assert max(own) < pairs - 0.4
-    assert 0.1 < pairs - loss["linear"].mean() < 0.15
+    assert max(own) < pairs - 0.7
+    assert 0.35 < pairs - loss["linear"].mean() < 0.4
 
 
 @pytest.mark.claim(99)

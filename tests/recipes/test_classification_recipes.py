@@ -12,10 +12,10 @@ from attnlib.data import Reviews, Split, reviews
 from attnlib.pretrained import checkpoints, classifier, text
 from attnlib.tokenizers import Vocabulary
 from attnlib.training import classification as training
-from attnlib.training.classification import MAX_LEN, accuracy, examples, vocabulary
+from attnlib.training.classification import examples, vocabulary
 from recipes import classification
 from recipes.__main__ import main
-from recipes.classification import CLASSIFIERS
+from recipes.classification import CLASSIFIERS, MAX_LEN, accuracy
 
 SHIPPED = {name: pretrained.card(name) for name in CLASSIFIERS}
 SHIPPED_RESULT = pretrained.card("guided")
@@ -104,13 +104,13 @@ def test_guided_networks_are_trained_for_every_row_and_seed(few_reviews, tmp_pat
             run(base + end, folder)
         monkeypatch.setitem(classification.GUIDED, source, (base, 2, count, others))
     used = []
-    real = classification.training.accuracy
+    real = classification.accuracy
 
     def accuracy(model, data, weights=None):
         used.append((model.attention_kind, weights))
         return real(model, data, weights)
 
-    monkeypatch.setattr(classification.training, "accuracy", accuracy)
+    monkeypatch.setattr(classification, "accuracy", accuracy)
     run("guided", folder, "1")
     card = pretrained.card("guided")
     shipped = SHIPPED_RESULT

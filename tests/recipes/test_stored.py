@@ -16,11 +16,11 @@ from attnlib.data import REVIEW_SPLITS, reviews
 from attnlib.pretrained import classifier
 from attnlib.training import classification as training
 from attnlib.training import loop
-from attnlib.training.classification import MAX_LEN, Examples, examples
+from attnlib.training.classification import Examples, examples
 from attnlib.training.language import evaluate, next_token_loss, token_stream
-from recipes import circuits, histogram, language, translation
+from recipes import circuits, classification, histogram, language, translation
 from recipes.__main__ import RECIPES
-from recipes.classification import CLASSIFIERS
+from recipes.classification import CLASSIFIERS, MAX_LEN
 
 TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
 
@@ -56,7 +56,7 @@ def settings_of(name):
     count, pairs = pretrained.card(name)["data"].get("texts", 0), few_pairs()
     rows = Examples(torch.zeros(count, 1).long(), torch.ones(count, 1) > 0, torch.zeros(count))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (language, histogram, training, translation):
+        for module in (language, histogram, classification, translation):
             patch.setattr(module, "fit", fit)
         patch.setattr(training, "examples", lambda *_: rows)
         for module in (circuits, language):

@@ -13,7 +13,6 @@ from attnlib.tokenizers import Vocabulary, pad
 from attnlib.tokenizers.words import PAD
 from attnlib.training.classification import (
     Examples,
-    accuracy,
     classification_loss,
     classify_all,
     examples,
@@ -24,7 +23,7 @@ from attnlib.training.classification import (
     vocabulary,
     words_hash,
 )
-from recipes.classification import decoy_loss, fit_classifier, hiding_loss
+from recipes.classification import accuracy, decoy_loss, fit_classifier, hiding_loss
 
 IDS = pad([[3, 4, 5, 6, 7], [8, 9], [10], [3, 4, 5]])
 
