@@ -104,7 +104,9 @@ def test_most_of_what_a_probe_tells_stands_in_the_embedding_matrix(corpus):
     table = corpus.by_table[corpus.test].float().mean()
     chance = (corpus.tags == corpus.tags[corpus.train].mode().values)[corpus.test].float().mean()
     assert blank.max() < table < trained[2]
-    assert matrix[0] - chance > 3 * (trained[2] - matrix[0]) > 0
+    assert abs(matrix[0] - 0.84) < 0.04
+    assert 0.02 < trained.max() - matrix[0] < 0.08
+    assert chance < 0.3
     guess = corpus.by_table[corpus.several].float().mean()  # where words had several tags
     trained, blank, matrix = (right[corpus.several].mean(0) for right in found.values())
     assert trained[2] > max(guess, matrix[0]) + 0.03
@@ -128,7 +130,7 @@ def test_a_probe_of_the_embeddings_that_runs_two_layers_is_the_probe_of_layer_2(
             said.append(probe(x[0, at, None]).argmax(-1)[:, 0])
     second = probe(corpus.states["MiniLM"][corpus.test][:, [2]]).argmax(-1)[:, 0]
     tags = corpus.tags[corpus.test]
-    assert (torch.cat(large) == second).float().mean() > 0.999
+    assert torch.equal(torch.cat(large), second)
     assert (torch.cat(alone) == tags).float().mean() < (second == tags).float().mean() - 0.03
 
 
@@ -150,18 +152,18 @@ def test_no_function_of_the_input_tells_more_of_a_label_and_one_of_the_label_doe
 
 
 @pytest.mark.claim(73)
-def test_selectivity_needs_training_and_is_highest_where_accuracy_is_lowest(corpus):
+def test_selectivity_needs_training_and_rises_while_accuracy_falls(corpus):
     found = corpus.selectivity("MiniLM")
-    assert found.argmax() == 6
-    assert found[6] > found[0] + 0.1
-    assert corpus.right("MiniLM")[corpus.seen].mean(0).argmin() == 6
+    accuracy = corpus.right("MiniLM")[corpus.seen].mean(0)
+    assert found[6] > found[2] + 0.03 > found[0] + 0.06
+    assert accuracy[6] < accuracy[4] < accuracy[2]
     assert corpus.selectivity("untrained").max() < 0.03
 
 
 @pytest.mark.claim(73)
 def test_a_wider_probe_gains_more_on_random_labels_than_on_the_tags(corpus):
     gained = {
-        labels: (corpus.right("MiniLM", labels, 64) - corpus.right("MiniLM", labels))[
+        labels: (corpus.right("MiniLM", labels, 128) - corpus.right("MiniLM", labels))[
             corpus.seen
         ].mean(0)[[0, 2, 6]]
         for labels in ("tags", "control")
@@ -181,6 +183,10 @@ def test_the_tags_are_sent_in_fewer_bits_than_random_labels(corpus):
     assert control > 2 * task
     assert blank_task > 1.8 * task
     assert (blank_control - blank_task).abs() < 0.1
+    top, new = corpus.states["MiniLM"][:, [6]], corpus.test & ~corpus.seen
+    probe = probing.train_probe(top[corpus.train], corpus.control[corpus.train], corpus.K)
+    logits = probe(top[new])[:, 0]  # sure and wrong about words that it never met
+    assert torch.nn.functional.cross_entropy(logits, corpus.control[new]) > math.log(corpus.K)
 
 
 # -- number ------------------------------------------------------------------------------------
@@ -208,17 +214,20 @@ class Number:
         ids, place = CHAPTER.prompts(lm, held_out, "The", after, start)
         streams = CHAPTER.streams_of(lm, ids)
         self.own = CHAPTER.log_odds(lm, streams[-1], len(streams) - 1)
-        self.shares, self.each = {}, {}
+        self.shares, self.each, self.by_squares = {}, {}, {}
+        y, mean = 2.0 * number - 1, self.met.mean(0)
         for k in layers:
             gap = (streams[k].flip(0) - streams[k])[:, :, place]
-            steps = {
-                "nothing": 0 * gap,
-                "whole": gap,
-                "mean": CHAPTER.along(gap, apart[k]),
-                "probe": CHAPTER.along(gap, read_by[k]),
-            }
-            size = gap @ apart[k]
-            steps |= {f"bits {i}": CHAPTER.along(gap, w[k], size) for i, w in enumerate(by_bits)}
+            raw = self.met[:, k] - mean[k]  # least squares, a little ridge
+            kernel = raw @ raw.T
+            kernel.diagonal().add_(0.1 * kernel.diagonal().mean())
+            squares = raw.T @ torch.linalg.solve(kernel, y)
+            said = (unmet[:, k] - mean[k]) @ squares > 0
+            self.by_squares[k] = (said == labels).float().mean().item()
+            ways = {"mean": apart[k], "probe": read_by[k], "squares": CHAPTER.unit(squares)}
+            ways |= {f"bits {i}": way[k] for i, way in enumerate(by_bits)}
+            steps = {"nothing": 0 * gap, "whole": gap}
+            steps |= {name: CHAPTER.along(gap, way, apart[k]) for name, way in ways.items()}
             for name, step in steps.items():
                 found = CHAPTER.restored(lm, streams, place, k, step)
                 self.shares[name, k], self.each[name, k] = found.mean().item(), found
@@ -228,6 +237,11 @@ class Number:
 @pytest.fixture(scope="module")
 def smollm2():
     return Number(pretrained.smollm2(), (0, 12, 28, 30))
+
+
+@pytest.fixture(scope="module")
+def in_this_film():
+    return Number(pretrained.smollm2(), (28,), after=" in this film")
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +260,7 @@ def test_a_probe_reads_along_its_direction_and_not_across_it(gpt):
 
 
 @pytest.mark.claim(75)
-def test_number_stays_readable_where_a_patch_of_the_noun_does_nothing(smollm2, gpt):
+def test_number_stays_readable_where_a_patch_of_the_noun_does_nothing(smollm2, gpt, in_this_film):
     for found, top in ((smollm2, 30), (gpt, 4)):
         assert found.own[0].mean() < found.own[1].mean() - 1
         assert found.readable.min() > 0.85
@@ -254,20 +268,25 @@ def test_number_stays_readable_where_a_patch_of_the_noun_does_nothing(smollm2, g
         assert found.shares["whole", 0] == pytest.approx(1, abs=1e-3)
         assert found.each["whole", top].abs().max() < 1e-6
         assert found.each["nothing", 0].abs().max() < 1e-3
-    assert smollm2.shares["whole", 12] > 2 * smollm2.shares["whole", 28]
+    assert smollm2.shares["whole", 12] > 0.4
+    for found in (smollm2, in_this_film):
+        assert found.readable[28] > 0.9
+        assert abs(found.shares["whole", 28]) < 0.05
 
 
 @pytest.mark.claim(75)
-def test_the_mean_difference_carries_the_patch_and_a_direction_that_reads_as_well_does_not(
-    smollm2, gpt
-):
-    for found, layer in ((smollm2, 12), (gpt, 2)):
-        whole, mean, probe = (found.shares[name, layer] for name in ("whole", "mean", "probe"))
-        assert mean > 0.6 * whole
-        assert mean > 1.5 * probe
-        assert found.known[layer] > 0.7  # random bits can be read as well
-        assert all(abs(found.shares[f"bits {i}", layer]) < 0.5 * mean for i in (0, 1))
-    assert smollm2.shares["probe", 12] < 0.3
+def test_the_mean_difference_carries_the_patch_and_the_weights_of_a_probe_do_not(smollm2):
+    """All steps are equally long; a probe that learns otherwise has weights that do more."""
+    whole, mean, probe, squares, *bits = (
+        smollm2.shares[name, 12]
+        for name in ("whole", "mean", "probe", "squares", "bits 0", "bits 1")
+    )
+    assert mean > 0.6 * whole
+    assert probe < 0.25 * whole
+    assert smollm2.by_squares[12] > 0.95
+    assert squares > 0.6 * mean
+    assert smollm2.known[12] > 0.7  # random bits of nouns that it met
+    assert all(abs(share) < 0.15 * whole for share in bits)
 
 
 # -- this token and the next, and trajectories -------------------------------------------------
