@@ -42,7 +42,7 @@ CHAPTER = definitions(
     "10_heads",
     *("encoder", "pieces", "read", "relation", "same_length", "maps_of", "unmarked", "at_offsets"),
     *("chosen", "against_offset", "drawn", "usual", "nearest", "exchanged", "random_heads"),
-    *("block", "E", "inside", "gathered", "finished", "probe", "finds", "replaced"),
+    *("block", "E", "inside", "prepared", "gathered", "finished", "probe", "finds", "replaced"),
 )
 ROLES = definitions(
     "more/10_roles",
@@ -62,7 +62,6 @@ PRUNING = definitions(
     *("apart", "judged", "without", "LOW", "HIGH", "BETA", "hard_concrete", "p_open"),
     *("properties", "commonest", "difference", "beside_null"),
 )
-SPACE = CHAPTER.read.__globals__
 HALF = 250
 
 
@@ -82,10 +81,7 @@ def minilm():
     tokens = CHAPTER.maps_of(encoder.model, texts)
     words = [merge_words(A, ids) for A, ids in zip(tokens, word_ids, strict=True)]
     pointed = [heads.pointed_at(A) for A in CHAPTER.unmarked(words)]
-    generator = torch.Generator().manual_seed(0)
-    SPACE.update(sentences=sentences, half=HALF, pointed=pointed, generator=generator)
-    SPACE.update(texts=texts, word_ids=word_ids)
-    return encoder, sentences, texts, tokens, words
+    return encoder, sentences, texts, tokens, words, word_ids, pointed
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +129,7 @@ def test_a_planted_head_is_found_by_counting_and_not_by_looking(minilm):
 
 @pytest.mark.claim(65)
 def test_two_heads_of_minilm_are_positional_whatever_the_words(minilm, untrained):
-    encoder, _, texts, tokens, _ = minilm
+    encoder, _, texts, tokens, *_ = minilm
     offsets, part = (-2, -1, 0, 1, 2), slice(0, 150)
     plain = CHAPTER.at_offsets(CHAPTER.unmarked(tokens[part]), offsets)
     generator = torch.Generator().manual_seed(4)
@@ -168,7 +164,7 @@ def test_reviews_gpt_looks_at_itself_and_its_previous_token_head_misses_the_rule
 
 @pytest.mark.claim(28)
 def test_the_first_marker_is_inflated_and_splitting_words_is_not_why(minilm, untrained):
-    _, sentences, texts, tokens, words = minilm
+    _, sentences, texts, tokens, words, *_ = minilm
     by_token, by_word = (ROLES.times_even(maps, 0) for maps in (tokens, words))
     pairs = zip(texts, sentences, strict=True)
     whole = torch.tensor([len(ids) == len(one) + 2 for ids, one in pairs])
@@ -187,41 +183,42 @@ def test_the_first_marker_is_inflated_and_splitting_words_is_not_why(minilm, unt
 # --- syntax and rarity ----------------------------------------------------------------------------
 
 
-def gain_of(name, reverse, drawn=False):
-    arcs = CHAPTER.relation(name, SPACE["sentences"], reverse)
+def gain_of(minilm, name, reverse, drawn=False):
+    _, sentences, *_, pointed = minilm
+    arcs = CHAPTER.relation(name, sentences, reverse)
     if drawn:
-        arcs = CHAPTER.drawn(arcs, SPACE["sentences"])
-    head, accuracy, _, gain = CHAPTER.against_offset(arcs)
+        arcs = CHAPTER.drawn(arcs, sentences, torch.Generator().manual_seed(0))
+    head, accuracy, _, gain = CHAPTER.against_offset(pointed, arcs, HALF)
     return head, accuracy, gain
 
 
 @pytest.mark.claim(66)
 def test_syntactic_heads_beat_the_best_offset_and_a_null_does_not(minilm):
     for name, reverse in (("det", False), ("dobj", False), ("pobj", False), ("pobj", True)):
-        head, _, gain = gain_of(name, reverse)
+        head, _, gain = gain_of(minilm, name, reverse)
         assert head[0] == 2  # all four in one layer
         assert heads.pooled(gain) >= 0.1
         assert heads.interval(gain)[0] > 0.05
-        null = gain_of(name, reverse, drawn=True)[2]
+        null = gain_of(minilm, name, reverse, drawn=True)[2]
         assert heads.pooled(null) < 0.05
     for name in ("amod", "nsubj", "compound", "conj"):
-        assert heads.pooled(gain_of(name, False)[2]) < 0.05
+        assert heads.pooled(gain_of(minilm, name, False)[2]) < 0.05
 
 
 @pytest.mark.claim(66)
 def test_a_rule_of_tags_beats_the_heads_and_is_not_what_they_follow(minilm):
-    _, sentences, *_ = minilm
+    _, sentences, *_, pointed = minilm
     for name, reverse in (("det", False), ("dobj", False), ("pobj", False), ("pobj", True)):
         arcs = CHAPTER.relation(name, sentences, reverse)
-        side, tags = CHAPTER.usual(arcs)
+        side, tags = CHAPTER.usual(arcs[:HALF], sentences)
         late = list(zip(arcs, sentences, strict=True))[HALF:]
         rule = [CHAPTER.nearest(here.tolist(), side, tags, one) == k for (here, k), one in late]
-        assert heads.pooled(rule) > gain_of(name, reverse)[1] + 0.03
+        assert heads.pooled(rule) > gain_of(minilm, name, reverse)[1] + 0.03
     arcs = CHAPTER.relation("det", sentences)
-    side, tags = CHAPTER.usual(arcs)
+    side, tags = CHAPTER.usual(arcs[:HALF], sentences)
     assert (side, tags) == (1, {"NOUN"})
     tree, again = [], []
-    for (here, there), one, sources in zip(arcs, sentences, SPACE["pointed"], strict=True):
+    for (here, there), one, sources in zip(arcs, sentences, pointed, strict=True):
         rule = CHAPTER.nearest(here.tolist(), side, tags, one)
         wrong = rule != there
         tree.append((sources[2, 8, here] == there)[wrong])
@@ -237,14 +234,13 @@ def test_order_and_kind_of_word_carry_the_heads_and_words_alone_do_not(minilm):
         for word, tag in zip(one.words, one.tags, strict=True):
             if CHAPTER.pieces(word):
                 words_of.setdefault(tag, []).append(word)
-    SPACE.update(words_of=words_of)
     some = sentences[:150]
     order = [torch.randperm(len(one), generator=generator) for one in some]
     mixed = [
         replace(one, words=tuple(one.words[i] for i in o.tolist()))
         for one, o in zip(some, order, strict=True)
     ]
-    others = [CHAPTER.exchanged(one, generator) for one in some]
+    others = [CHAPTER.exchanged(one, words_of, generator) for one in some]
     assert all(a.tags == b.tags and a.words != b.words for a, b in zip(others, some, strict=True))
     straight, moved = ([torch.arange(len(o)) for o in order], [o.argsort() for o in order])
     rates = {}
@@ -269,8 +265,8 @@ def test_order_and_kind_of_word_carry_the_heads_and_words_alone_do_not(minilm):
 
 @pytest.mark.claim(66)
 def test_before_training_no_head_knows_a_relation(minilm, untrained):
-    _, sentences, texts, *_ = minilm
-    words = zip(CHAPTER.maps_of(untrained, texts[:150]), SPACE["word_ids"], strict=False)
+    _, sentences, texts, *_, word_ids, _ = minilm
+    words = zip(CHAPTER.maps_of(untrained, texts[:150]), word_ids, strict=False)
     blind = CHAPTER.unmarked([merge_words(A, ids) for A, ids in words])
     for name in ("det", "dobj", "pobj"):
         arcs = CHAPTER.relation(name, sentences[:150])
@@ -281,7 +277,7 @@ def test_before_training_no_head_knows_a_relation(minilm, untrained):
 
 @pytest.mark.claim(67)
 def test_a_head_prefers_rare_tokens_wherever_they_stand(minilm):
-    encoder, _, texts, tokens, _ = minilm
+    encoder, _, texts, tokens, *_ = minilm
     count = torch.zeros(encoder.model.config.vocab_size)
     for text in reviews("rotten_tomatoes").train.texts:
         count += torch.bincount(torch.tensor(encoder.encode(text)), minlength=len(count))
@@ -408,17 +404,10 @@ def test_classifiers_find_what_is_planted_and_disagree_about_minilm(minilm, untr
 
 @pytest.mark.claim(66)
 def test_what_a_map_carries_is_a_small_part_of_what_a_word_knows(minilm):
-    _, _, texts, *_ = minilm
-    words = SPACE["word_ids"]
-    layer_2 = CHAPTER.inside(texts)
-    first = [torch.tensor([w.index(i) for i in range(1, w[-1])]) for w in words]
-    known = [CHAPTER.E[torch.tensor(ids)[at]] for ids, at in zip(texts, first, strict=True)]
-    average = torch.cat([mixed for *_, mixed in layer_2], 1).mean(1)
-    directions = [torch.nn.functional.normalize(one, dim=-1) for one in known]
-    SPACE.update(layer_2=layer_2, first=first, known=known, directions=directions)
-    SPACE.update(average=average, parsed=SPACE["sentences"], fit=HALF)
+    _, sentences, texts, *_, words, _ = minilm
+    all_read, generator = CHAPTER.prepared(texts, words), torch.Generator().manual_seed(0)
     for (name, reverse), named in ((("det", False), 8), (("pobj", False), 0)):
-        hits = CHAPTER.replaced((name, reverse))
+        hits = CHAPTER.replaced((name, reverse), sentences, all_read, HALF, generator)
         after = heads.pooled(hits["after"]).item()
         assert after > heads.pooled(hits["null"]) + 0.1
         before = heads.pooled(hits["before"]).item()
