@@ -202,6 +202,9 @@ def _restored_hidden(rng: random.Random, generator: Generator) -> Sequence[Runs]
     patched, clean, corrupted = _runs(generator, 6, 4)
     cases.append((patched, clean, torch.cat([clean[:1], corrupted[1:]])))  # nothing to restore
     cases.append((patched - 3, clean - 3, corrupted - 3))
+    less = corrupted - (clean - corrupted) / 2  # below the corrupted run: on one prompt, on all
+    cases.append((patched, torch.cat([less[:1], clean[1:]]), corrupted))
+    cases.append((patched, less, corrupted))
     cases.append((corrupted[:, None].repeat(1, 2), clean, corrupted))
     return [*cases, (patched.double(), clean.double(), corrupted.double())]
 
@@ -318,7 +321,7 @@ def _head(rng: random.Random, n: int, R: int) -> Head:
 def _harm_hidden(rng: random.Random, generator: Generator) -> Sequence[Head]:
     cases = [_head(rng, n, R) for n, R in ((4, 2), (6, 3), (7, 6), (5, 1), (4, 3), (2, 1))]
     stream, written, toward, donors = cases[0]
-    cases.append((stream, written, toward, donors[:, :1].repeat(1, 2)))  # one donor, twice
+    cases.append((stream, written, toward, donors[:, [0, 0, 1]]))  # one donor twice
     cases.append((stream, 0 * written, toward, donors))  # a head that writes nothing
     return [*cases, (stream.double(), written.double(), toward.double(), donors)]
 
@@ -627,7 +630,8 @@ def _ranked_hidden(rng: random.Random, generator: Generator) -> Sequence[Ranked]
     sizes = [(6, 5, 12), (8, 7, 20), (12, 6, 41), (5, 9, 15), (6, 6, 6), (2, 4, 9), (7, 3, 25)]
     cases = [_ranked(rng, generator, *size) for size in sizes]
     x, y, rows = cases[0]
-    return [*cases, (x, -y, rows), (x.double(), y.double(), rows)]
+    far = (x + 100, y + 100, rows)  # half precision would not keep them apart
+    return [*cases, far, (x, -y, rows), (x.double(), y.double(), rows)]
 
 
 RANKED = Task(
