@@ -172,7 +172,7 @@ def test_formulas_need_no_script(site: Path) -> None:
 
 
 def test_the_search_finds_a_word(page: Any, site: Path) -> None:
-    page.goto(f"{(site / 'search.html').as_uri()}?q=conicity")
+    page.goto(f"{(site / 'search.html').as_uri()}?q=comprehensiveness")
     found = page.locator("#search-results li a").first
     found.wait_for(timeout=15_000)
     assert "07_is_attention" in found.get_attribute("href")
@@ -250,7 +250,7 @@ def weight(page: Any, site: Path, name: str) -> tuple[float, float]:
 
 
 def test_pages_are_light(browser: Any, site: Path) -> None:
-    limits = {"index": (0.7, 1.0), "theses": (0.7, 1.0)} | {
+    limits = {"index": (0.7, 1.0), "theses": (0.5, 2.0)} | {
         f"chapters/{p.stem}": (0.5, 2.0) for p in chapter_paths()
     }
     heavy = []
