@@ -196,15 +196,20 @@ def _runs(generator: Generator, n: int, H: int) -> Runs:
     return corrupted[:, None] + effect * (clean - corrupted)[:, None], clean, corrupted
 
 
+def _below(patched: Tensor, clean: Tensor, corrupted: Tensor, prompts: int) -> Runs:
+    """On the first prompts, the corrupted run has the larger difference."""
+    less = corrupted - (clean - corrupted) / 2
+    return patched, torch.cat([less[:prompts], clean[prompts:]]), corrupted
+
+
 def _restored_hidden(rng: random.Random, generator: Generator) -> Sequence[Runs]:
     sizes = [(rng.randint(4, 9), H) for H in (1, 3, 6)]
     cases = [_runs(generator, n, H) for n, H in (*sizes, (5, 5), (1, 4))]
     patched, clean, corrupted = _runs(generator, 6, 4)
     cases.append((patched, clean, torch.cat([clean[:1], corrupted[1:]])))  # nothing to restore
     cases.append((patched - 3, clean - 3, corrupted - 3))
-    less = corrupted - (clean - corrupted) / 2  # below the corrupted run: on one prompt, on all
-    cases.append((patched, torch.cat([less[:1], clean[1:]]), corrupted))
-    cases.append((patched, less, corrupted))
+    cases.append(_below(patched, clean, corrupted, 1))
+    cases.append(_below(patched, clean, corrupted, 6))
     cases.append((corrupted[:, None].repeat(1, 2), clean, corrupted))
     return [*cases, (patched.double(), clean.double(), corrupted.double())]
 
@@ -216,6 +221,7 @@ RESTORED = Task(
         (torch.tensor([[3.0], [1.0]]), torch.tensor([4.0, 2.0]), torch.tensor([0.0, 2.0])),
         _runs(Generator().manual_seed(1), 4, 3),
         _runs(Generator().manual_seed(2), 4, 4),
+        _below(*_runs(Generator().manual_seed(3), 4, 3), 1),
     ),
     hidden=_restored_hidden,
     mistakes={
@@ -233,6 +239,10 @@ RESTORED = Task(
         ),
         "the sign is turned: it is clean less corrupted below, as it is patched less corrupted "
         "above.": _over(lambda patched, clean, corrupted: (corrupted - clean).mean()),
+        "you take sizes of the differences: on a prompt where the corrupted run has the larger "
+        "one, it counts against.": _over(
+            lambda patched, clean, corrupted: (clean - corrupted).abs().mean()
+        ),
         "this is the change itself: it is divided by what there was to restore.": _changes,
         "you divide by what is still missing: by what was missing before the patch.": _over(
             lambda patched, clean, corrupted: (clean[:, None] - patched).mean(0)
@@ -297,6 +307,13 @@ def _held(stream: Tensor, written: Tensor, toward: Tensor, donors: Tensor) -> Te
     return _score(stream, toward) - left / root
 
 
+def _once(stream: Tensor, written: Tensor, toward: Tensor, donors: Tensor) -> Tensor:
+    """With each donor of a prompt once."""
+    gives = torch.zeros(len(stream), len(stream)).scatter(1, donors, 1.0).to(stream)
+    after = _score((stream - written)[:, None] + written, toward[:, None])
+    return _score(stream, toward) - (gives * after).sum(1) / gives.sum(1)
+
+
 def _harmed(after: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Harm, with the logit differences after the exchange (n, R) found otherwise."""
     return lambda stream, written, toward, donors: (
@@ -318,10 +335,15 @@ def _head(rng: random.Random, n: int, R: int) -> Head:
     return state.residual[:, -1].clone(), written.clone(), toward, torch.tensor(donors)
 
 
+def _twice(stream: Tensor, written: Tensor, toward: Tensor, donors: Tensor) -> Head:
+    """The first donor of each prompt gives twice, the second once."""
+    return stream, written, toward, donors[:, [0, 0, 1]]
+
+
 def _harm_hidden(rng: random.Random, generator: Generator) -> Sequence[Head]:
     cases = [_head(rng, n, R) for n, R in ((4, 2), (6, 3), (7, 6), (5, 1), (4, 3), (2, 1))]
     stream, written, toward, donors = cases[0]
-    cases.append((stream, written, toward, donors[:, [0, 0, 1]]))  # one donor twice
+    cases.append(_twice(*cases[0]))
     cases.append((stream, 0 * written, toward, donors))  # a head that writes nothing
     return [*cases, (stream.double(), written.double(), toward.double(), donors)]
 
@@ -338,6 +360,7 @@ HARM = Task(
         ),
         _head(random.Random(3), 4, 2),
         _head(random.Random(4), 5, 3),
+        _twice(*_head(random.Random(5), 4, 2)),
     ),
     hidden=_harm_hidden,
     mistakes={
@@ -352,6 +375,7 @@ HARM = Task(
         "you put the first donor in alone: take the mean over all of a prompt's donors.": _put(
             lambda written, donors: written[donors[:, :1]]
         ),
+        "a donor that stands twice counts once in your mean.": _once,
         "what the head wrote is still there: take it out before you put another in.": _put(
             lambda written, donors: written[donors] + written[:, None]
         ),
@@ -573,6 +597,10 @@ def _quantile(values: Sequence[float], q: float) -> float:
     return low + (high - low) * (place - math.floor(place))
 
 
+def _nearest(values: Sequence[float], q: float) -> float:
+    return sorted(values)[round(q * (len(values) - 1))]
+
+
 def _means(x: Tensor, row: Sequence[int]) -> list[float]:
     return [mean(column[i] for i in row) for column in x.T.tolist()]
 
@@ -627,11 +655,11 @@ def _ranked(rng: random.Random, generator: Generator, n: int, H: int, R: int) ->
 
 
 def _ranked_hidden(rng: random.Random, generator: Generator) -> Sequence[Ranked]:
-    sizes = [(6, 5, 12), (8, 7, 20), (12, 6, 41), (5, 9, 15), (6, 6, 6), (2, 4, 9), (7, 3, 25)]
+    sizes = [(6, 5, 12), (8, 7, 28), (12, 6, 41), (5, 9, 15), (6, 6, 6), (2, 4, 9), (7, 3, 25)]
     cases = [_ranked(rng, generator, *size) for size in sizes]
     x, y, rows = cases[0]
-    far = (x + 100, y + 100, rows)  # half precision would not keep them apart
-    return [*cases, far, (x, -y, rows), (x.double(), y.double(), rows)]
+    far = (x.double() + 100, y.double() + 100, rows)  # half precision does not keep them apart
+    return [*cases, (x, -y, rows), far]
 
 
 RANKED = Task(
@@ -645,6 +673,7 @@ RANKED = Task(
         ),
         _ranked(random.Random(7), Generator().manual_seed(7), 5, 6, 9),
         _ranked(random.Random(8), Generator().manual_seed(8), 6, 5, 8),
+        _ranked(random.Random(9), Generator().manual_seed(9), 5, 8, 26),
     ),
     hidden=_ranked_hidden,
     mistakes={
@@ -679,6 +708,9 @@ RANKED = Task(
         ),
         "these are the least and the largest: cut 2.5 % at each end.": _interval_with(
             ends=lambda drawn: (min(drawn), max(drawn))
+        ),
+        "these are drawn values themselves: go between two neighbours in order.": _interval_with(
+            ends=lambda drawn: (_nearest(drawn, 0.025), _nearest(drawn, 0.975))
         ),
         "this is the value ± 1.96 standard deviations: take the quantiles of what was drawn.": (
             _normal

@@ -251,6 +251,29 @@ def restored_share(patched, clean, corrupted):
             changed(RESTORED, "clean.mean() - corrupted.mean()", "corrupted.mean() - clean.mean()"),
             "the sign is turned",
         ),
+        (
+            changed(
+                RESTORED, "clean.mean() - corrupted.mean()", "(clean - corrupted).abs().mean()"
+            ),
+            "you take sizes of the differences",
+        ),
+        (
+            changed(
+                RESTORED,
+                "clean.mean() - corrupted.mean()",
+                "(clean - corrupted).clamp(min=1e-3).mean()",
+            ),
+            "values of the answer differ",
+        ),
+        (
+            """
+def restored_share(patched, clean, corrupted):
+    keep = clean > corrupted
+    gaps = (clean - corrupted)[keep]
+    return (patched - corrupted[:, None])[keep].sum(0) / gaps.sum()
+""",
+            "values of the answer differ",
+        ),
         (changed(RESTORED, "above / below", "above"), "this is the change itself"),
         (
             changed(RESTORED, "clean.mean() - corrupted.mean()", "clean.mean() - patched.mean(0)"),
@@ -281,6 +304,25 @@ def restored_share(patched, clean, corrupted):
         (changed(HARM, "put,", "put.mean(1, keepdim=True),"), "the mean of the donors"),
         (changed(HARM, "put,", "written.mean(0),"), "the mean over all prompts"),
         (changed(HARM, "put,", "put[:, :1],"), "the first donor in alone"),
+        (
+            changed(HARM_LOOP, "for j in givers", "for j in set(givers)"),
+            "a donor that stands twice",
+        ),
+        (
+            """
+import torch
+
+def resampled_harm(stream, written, toward, donors):
+    n = len(stream)
+    mask = torch.zeros(n, n, dtype=stream.dtype)
+    mask[torch.arange(n)[:, None], donors] = 1
+    after = (stream - written)[:, None] + written[None]
+    left = (after * toward[:, None]).sum(-1) / after.square().mean(-1).sqrt()
+    before = (stream * toward).sum(-1) / stream.square().mean(-1).sqrt()
+    return before - (mask * left).sum(1) / mask.sum(1)
+""",
+            "a donor that stands twice",
+        ),
         (changed(HARM, "kept = stream - written", "kept = stream"), "is still there"),
         (changed(HARM, "kept.unsqueeze(1) + put", "stream[donors]"), "the donor's whole stream"),
         (
@@ -427,6 +469,16 @@ def rank_interval(x, y, rows):
         (
             changed(RANKED, "torch.quantile(found, 0.025)", "found.min()", "0.975", "1.0"),
             "the least and the largest",
+        ),
+        (
+            changed(
+                RANKED,
+                "(found, 0.025)",
+                "(found, 0.025, interpolation='nearest')",
+                "(found, 0.975)",
+                "(found, 0.975, interpolation='nearest')",
+            ),
+            "drawn values themselves",
         ),
         (
             changed(
