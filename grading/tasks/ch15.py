@@ -658,7 +658,8 @@ def _ranked_hidden(rng: random.Random, generator: Generator) -> Sequence[Ranked]
     sizes = [(6, 5, 12), (8, 7, 28), (12, 6, 41), (5, 9, 15), (6, 6, 6), (2, 4, 9), (7, 3, 25)]
     cases = [_ranked(rng, generator, *size) for size in sizes]
     x, y, rows = cases[0]
-    far = (x.double() + 100, y.double() + 100, rows)  # half precision does not keep them apart
+    far_x, far_y, drawn = cases[3]  # so far from 0, half precision does not keep nine heads apart
+    far = (far_x.double() + 1000, far_y.double() + 1000, drawn)
     return [*cases, (x, -y, rows), far]
 
 
