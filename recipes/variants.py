@@ -22,8 +22,7 @@ from torch.nn import functional as F
 
 from attnlib.attention import attend, causal_mask, shared
 from attnlib.data import REVIEWS_SHA256, reviews
-from attnlib.models import KVCache, Transformer, TransformerConfig
-from attnlib.models.block import Encoded
+from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.edits import Edit, Edits
 from attnlib.positions import rotate
 from attnlib.training import evaluate, fit, next_token_loss, windows
@@ -81,30 +80,6 @@ VARIANTS = {
 }
 
 
-class Reader(Transformer):
-    """A language model whose heads look back in their own way.
-
-    Args:
-        config: as of any other.
-        look: as in `Variant`.
-    """
-
-    def __init__(self, config: TransformerConfig, look: Look | None = None) -> None:
-        super().__init__(config)
-        self.own = {} if look is None else looking(look, config.layers)
-
-    def hidden(
-        self,
-        ids: Tensor,
-        mask: Tensor | None = None,
-        cache: KVCache | None = None,
-        memory: Encoded | None = None,
-        edits: Edits | None = None,
-    ) -> Tensor:
-        """As of any other, with its own way to look back."""
-        return super().hidden(ids, mask, cache, memory, {**self.own, **(edits or {})})
-
-
 def looking(look: Look, layers: int) -> Edits:
     """Edits that put `look` in the place of attention in every layer."""
     seen: dict[str, Tensor] = {}
@@ -122,12 +97,16 @@ def looking(look: Look, layers: int) -> Edits:
     return {(name, layer): edit for layer in range(layers) for name, edit in sites.items()}
 
 
-def built(kind: str, seed: int) -> Reader:
-    """An untrained model of a kind."""
+def built(kind: str, seed: int) -> Transformer:
+    """An untrained model of a kind; it looks back in its own way whenever it reads."""
     torch.manual_seed(seed)
     one = VARIANTS[kind]
     config = TransformerConfig(**CONFIG, kv_heads=one.kv_heads, positions=one.positions)
-    return Reader(config, one.look)
+    model = Transformer(config)
+    if one.look is not None:
+        edits = looking(one.look, config.layers)
+        model.hidden = partial(model.hidden, edits=edits)  # type: ignore[method-assign]
+    return model
 
 
 def cache_bytes(kind: str, T: int = LENGTH) -> int:
