@@ -27,6 +27,7 @@ from attnlib.widgets import AttentionView
 from book import ROOT
 
 MOST = 128  # tokens that the page shows: all that reviews-gpt reads
+READS = 256  # tokens that SmolLM2 reads on the page, of a conversation
 
 
 class Live(NamedTuple):
