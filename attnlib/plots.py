@@ -149,7 +149,7 @@ def maps(
     alt: str,
     vmax: float | None = 1.0,
 ) -> Figure:
-    """Maps side by side, or in rows of what can be read: rows are destinations (queries), columns are sources (keys).
+    """Maps side by side, as many as can be read. Rows are destinations, columns are sources.
 
     Args:
         weights: one (T_q, T_k) for each title, at least 0.
