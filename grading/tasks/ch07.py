@@ -3,6 +3,8 @@
 import math
 import random
 from collections.abc import Callable
+from functools import partial
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -145,17 +147,21 @@ JSD = Task(
 # --- other_attention ------------------------------------------------------------------------------
 
 
+def _chosen(votes: Tensor, alpha: Tensor, by: Callable[[Tensor], Any]) -> Tensor:
+    """The weights on two words that keep the sum of the votes and are the best by some number."""
+    v, found = votes.double(), []
+    y = alpha.double() @ v
+    for i, j in permutations(range(len(v)), 2):
+        if v[i] < y <= v[j]:
+            w = torch.zeros_like(v)
+            w[i], w[j] = (v[j] - y) / (v[j] - v[i]), (y - v[i]) / (v[j] - v[i])
+            found.append(w)
+    return max(found, key=by).to(alpha)
+
+
 def _farthest(votes: Tensor, alpha: Tensor, far: float = 0.0) -> Tensor:
     """The best weights on one or two words, by trying all."""
-    v, a = votes.double(), alpha.double()
-    y = v @ a
-    share = (v - y) / (v - v[:, None])  # of i, if i and j are the two
-    fits = (v[:, None] < y) & (y <= v)
-    overlap = torch.minimum(share, a[:, None]) + torch.minimum(1 - share, a)
-    i, j = divmod(int(overlap.masked_fill(~fits, 2).argmin()), len(v))
-    w = torch.zeros_like(a)
-    w[i], w[j] = share[i, j], 1 - share[i, j]
-    return w.to(alpha)
+    return _chosen(votes, alpha, lambda w: _distance(w, alpha))
 
 
 def _distance(w: Tensor, alpha: Tensor) -> float:
@@ -189,20 +195,11 @@ def _refuse_weights(args: tuple[Any, ...], answer: Any) -> str | None:
     return None
 
 
-def _pair(votes: Tensor, alpha: Tensor, i: int, j: int) -> Tensor:
-    """Weights on two words that keep the sum of the votes."""
-    share = (votes[j] - (alpha * votes).sum()) / (votes[j] - votes[i])
-    w = torch.zeros_like(alpha)
-    w[i], w[j] = share, 1 - share
-    return w
-
-
-def _guesses(votes: Tensor, alpha: Tensor) -> list[Tensor]:
-    """What is not far enough: the two ends, and the two words with the least alpha."""
-    y = (alpha * votes).sum()
-    below, above = (int(alpha.masked_fill(~on, 2).argmin()) for on in (votes < y, votes >= y))
-    ends = int(votes.argmin()), int(votes.argmax())
-    return [_pair(votes, alpha, *ends), _pair(votes, alpha, below, above)]
+GUESSES: tuple[Callable[[Tensor, Tensor, Tensor], Any], ...] = (
+    lambda votes, alpha, w: votes[w > 0].max() - votes[w > 0].min(),  # the two ends
+    lambda votes, alpha, w: -alpha[w > 0].sum(),  # those with the least alpha
+    lambda votes, alpha, w: (w - alpha).abs().max(),  # the largest difference of all words
+)
 
 
 # here the two ends hold most of alpha
@@ -217,11 +214,13 @@ LEAST = (torch.tensor([-2.0, 1.5, 1.0, 0.5, 0.0]), torch.tensor([0.4, 0.25, 0.0,
 
 def _drawn_votes(rng: random.Random, generator: Generator, T: int) -> tuple[Tensor, Tensor, float]:
     """As far as two words can be, and farther than a guess takes them."""
+    guess = rng.choice(GUESSES)
     while True:
         votes = torch.randn(T, generator=generator)
         alpha = (2 * torch.randn(T, generator=generator)).softmax(-1)
         far = math.floor(200 * _distance(_farthest(votes, alpha), alpha) - 1) / 200
-        if far > max(0.6, *(_distance(w, alpha) for w in _guesses(votes, alpha))):
+        guessed = _chosen(votes, alpha, partial(guess, votes, alpha))
+        if far > max(0.6, _distance(guessed, alpha)):
             return votes, alpha, far
 
 
