@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
 
 NOISE = 1e-5  # of the largest singular value: what lies below it counts as 0
@@ -28,19 +29,27 @@ def _double(rows: Table) -> Tensor:
 
 
 def _written(
-    generator: Generator, n: int, d_v: int, d: int, repeats: int = 0, single: bool = False
+    rng: random.Random,
+    generator: Generator,
+    n: int,
+    d_v: int,
+    d: int,
+    hidden: Sequence[int] = (),
+    size: float = 0,
 ) -> Tensor:
-    """T = V W_O of n tokens, the last ones repeating the first; with no doubtful singular value.
+    """T = V W_O of n tokens, of any size; with no doubtful singular value, nor without the hidden.
 
-    With `single`, it is multiplied in single precision: what should be 0 is then rounding.
+    The last tokens may repeat the first ones. T is multiplied in single precision: what should be
+    0 is rounding.
     """
     while True:
-        V = torch.randn(n, d_v, generator=generator)
-        V[n - repeats :] = V[:repeats]
+        again = min(rng.choice((0, 0, 1, 2)), n // 2)
+        V = torch.randn(n, d_v, generator=generator)[[*range(n - again), *range(again)]]
         W_O = torch.randn(d_v, d, generator=generator)
-        T = (V @ W_O).double() if single else V.double() @ W_O.double()
-        values = torch.linalg.svdvals(_ones(T))
-        if not ((values > 1e-6 * values[0]) & (values < 1e-3 * values[0])).any():
+        T = (size or rng.choice((1, 1000, 0.001))) * (V @ W_O).double()
+        left = [i for i in range(n) if i not in hidden]
+        values = [torch.linalg.svdvals(_ones(X)) for X in (T, T[left])]
+        if not any(((v > 1e-6 * v[0]) & (v < 1e-4 * v[0])).any() for v in values):
             return T
 
 
@@ -115,7 +124,9 @@ def _refuse_basis(args: tuple[Any, ...], answer: Any) -> str | None:
         return f"the answer has the dtype {str(answer.dtype)[6:]}, expected float64"
     if not torch.isfinite(answer).all():
         return "an entry is not a finite number"
-    if (nullity or answer.shape[1] == n) and (named := _not_null(answer, X, n - nullity)):
+    moves = bool(((answer.mT @ X).abs() > 1e-4 * torch.linalg.svdvals(X)[0]).any())
+    counted = nullity or answer.shape[1] == n
+    if moves and counted and (named := _not_null(answer, X, n - nullity)):
         return named
     if answer.shape[1] != nullity:
         return _miscounted(answer, T, nullity)
@@ -136,16 +147,16 @@ def _refuse_basis(args: tuple[Any, ...], answer: Any) -> str | None:
     return None
 
 
-def _basis_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
-    d_v = rng.randint(3, 5)
-    sizes = [(d_v + k, d_v, 9) for k in (-1, 1, 2)]  # no freedom, none, one direction
-    sizes += [(rng.randint(12, 16), d_v, 4), (11, 6, 3), (10, 2, 10), (1, 2, 3)]
-    cases = [_written(generator, *size) for size in sizes]
-    cases.append(_written(generator, 9, 7, 8, repeats=3))
-    cases += [scale * _written(generator, 14, 4, 6, single=True) for scale in (300.0, 0.02)]
-    T = _written(generator, 8, 3, 5)
-    T[:, rng.randint(0, 4)] = 2.0  # then the ones add nothing
-    return [*((one,) for one in [*cases, T]), (torch.zeros(5, 2).double(),)]
+def _drawn_T(rng: random.Random, generator: Generator, n: int, d_v: int, d: int) -> tuple[Tensor]:
+    return (_written(rng, generator, n, d_v, d),)
+
+
+def _flat(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
+    """Columns of T that are constant: the ones add nothing. A rank below the width: rounding."""
+    T = torch.randn(8, 5, generator=generator).double()
+    T[:, rng.randint(0, 4)] = 2.0
+    rounded = [(_written(rng, generator, 14, 4, 6, size=x),) for x in (1, 1000)]
+    return [(T,), (torch.zeros(5, 2).double(),), *rounded]
 
 
 FOUR = _double([[1, 0], [0, 1], [1, 1], [0, 0]])
@@ -171,7 +182,7 @@ NULL_SPACE = Task(
         (10_000 * THIRDS,),
         (_double([[1, 2], [1, 3], [1, 5], [1, 0]]),),
     ),
-    hidden=_basis_hidden,
+    hidden=varied(_drawn_T, {"n": 1, "d_v": 1, "d": 1}, dtypes=(), also=_flat),
     accepts=_refuse_basis,
     tolerance=1e-6,
 )
@@ -228,34 +239,26 @@ def _refuse_row(args: tuple[Any, ...], answer: Any) -> str | None:
     return None
 
 
-def _weights(generator: Generator, n: int, hidden: Sequence[int] = ()) -> Tensor:
-    scores = 1.5 * torch.randn(n, generator=generator, dtype=torch.float64)
-    scores[list(hidden)] = -torch.inf
-    return scores.softmax(-1)
+def _drawn_row(
+    rng: random.Random, generator: Generator, n: int, d_v: int, d: int, zeros: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Weights, some of them 0, and T, so that the words with weight have a null space."""
+    while True:
+        without = min(rng.choice((0, 0, 1, 2, 3)), n - 2) if zeros is None else zeros
+        hidden = rng.sample(range(n), without)
+        scores = 1.5 * torch.randn(n, generator=generator, dtype=torch.float64)
+        scores[hidden] = -torch.inf
+        a, T = scores.softmax(-1), _written(rng, generator, n, d_v, d, hidden)
+        if _rank(_ones(T[a > 0])) < n - len(hidden):
+            return a, T
 
 
-def _row_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    cases = []
-    d_v = rng.randint(3, 4)
-    for n, d, hidden in (
-        (d_v + 2, 7, ()),  # one direction
-        (rng.randint(9, 14), 5, ()),
-        (12, d_v, (9, 10, 11)),  # padding
-        (11, 8, (0, 3, 4)),
-        (d_v + 5, 6, (1, 4, 5)),  # one direction for the words that are left, more for all
-        (13, 2, (12,)),
-    ):
-        cases.append((_weights(generator, n, hidden), _written(generator, n, d_v, d)))
-    cases.append((_weights(generator, 6), _written(generator, 6, 5, 5, repeats=1)))
-    cases.append((_weights(generator, 10), 50 * _written(generator, 10, d_v, 6)))
-    peak = torch.tensor([0.0] * 7 + [10.0]).double().softmax(-1)  # nearly all on one word
-    cases.append((peak, _written(generator, 8, 4, 4)))
-    n = rng.randint(5, 6)  # square, twice
-    cases += [(_weights(generator, n), _written(generator, n, 2, n)) for _ in "ab"]
-    for n, d_v, d in ((7, 2, 9), (9, 3, 12)):  # short, wide, of low rank, in single precision
-        T = 0.1 * _written(generator, n, d_v, d, single=True)
-        cases.append((_weights(generator, n), T))
-    return cases
+def _peak(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """Nearly all weight on one word, where a fixed threshold leaves out the others; long, wide."""
+    a = torch.tensor([0.0] * 7 + [20.0]).double().softmax(-1)
+    sizes = ((12, 3, 5, 4), (12, 5, 3, 2), (7, 2, 9, 0), (9, 2, 12, 0), (8, 3, 11, 1))
+    rows = [_drawn_row(rng, generator, *size) for size in sizes]
+    return [(a, _written(rng, generator, 8, 4, 4)), *rows]
 
 
 OTHER_ROW = Task(
@@ -276,7 +279,7 @@ OTHER_ROW = Task(
         ),
         (_double([[0.3, 0.2, 0.1, 0.1, 0.2, 0.1]])[0], WIDE),
     ),
-    hidden=_row_hidden,
+    hidden=varied(_drawn_row, {"n": 2, "d_v": 1, "d": 1}, dtypes=(), also=_peak),
     accepts=_refuse_row,
     tolerance=1e-6,
 )
@@ -298,21 +301,23 @@ def _rank_and_nullity(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
     return rank, len(ids) - rank
 
 
-def _count_hidden(
+def _drawn_ids(
+    rng: random.Random, generator: Generator, n: int, words: int, d_v: int, d: int
+) -> tuple[list[int], int, int, bool]:
+    """A text of n tokens, of so many different words at most; their numbers may begin with 0."""
+    few = rng.sample(range(rng.choice((words, 40))), words)
+    return rng.choices(few, k=n), d_v, d, rng.random() < 0.5
+
+
+def _turning_points(
     rng: random.Random, generator: Generator
-) -> Sequence[tuple[list[int], int, int, bool]]:
-    d_v = rng.randint(4, 6)
-    cases = []
-    for n in (d_v - 1, d_v, d_v + 1, d_v + 2, 2 * d_v + 3):
-        cases.append((rng.sample(range(40), n), d_v, 9, bool(n % 2)))
-    for n, distinct in ((9, 3), (12, d_v + 1), (15, 9), (rng.randint(20, 30), 12)):
-        few = rng.sample(range(40), distinct)
-        ids = few + [rng.choice(few) for _ in range(n - distinct)]
-        rng.shuffle(ids)
-        cases += [(ids, d_v, 8, False), (ids, 10, d_v, n % 2 == 1)]
-    one, two, three = rng.sample(range(40), 3)
-    cases.append(([one, one, two, three, one, two], 8, 9, False))  # neighbours, and others
-    return [*cases, ([7], 2, 3, True), ([4] * rng.randint(3, 6), 3, 3, True)]
+) -> list[tuple[list[int], int, int, bool]]:
+    """As many different rows as the widths and the ones make, or one more; with and without."""
+    width = rng.randint(3, 6)
+    few = rng.sample(range(40), width + 2)
+    texts = [few[:-1], few, [*few[:-1], few[0]], [few[0], *few[:3], few[0], few[2]]]
+    cases = [(ids, width, 9, positions) for ids in texts for positions in (False, True)]
+    return [*cases, (few, 9, width, True), ([*few, *few], 9, width, False)]
 
 
 REPEATED = [5, 1, 5, 2, 3, 1, 4, 6, 5]
@@ -327,7 +332,9 @@ COUNT = Task(
         (REPEATED, 6, 3, True),
         ([2, 5, 2, 2, 5, 2], 6, 7, False),
     ),
-    hidden=_count_hidden,
+    hidden=varied(
+        _drawn_ids, {"n": 1, "words": 1, "d_v": 1, "d": 1}, dtypes=(), also=_turning_points
+    ),
 )
 
 
@@ -378,35 +385,28 @@ def _single(generator: Generator, T: int, S: int) -> Tensor:
 
 
 def _tiny() -> Tensor:
-    """Three maps of width 1, with the least weights of 1e-20, 1e-14 and 1e-8."""
+    """Four maps of width 1, with the least weights of 1e-20, 1e-14, 1e-8 and 1e-4."""
     q, k = _double([[1, -1, 0.5]]), _double([[0, 1, 3]])
-    return torch.stack([scale * q.mT * k for scale in (15.35, 10.75, 6.1)]).softmax(-1)
+    return torch.stack([scale * q.mT * k for scale in (15.35, 10.75, 6.1, 3)]).softmax(-1)
 
 
-def _with_zeros(generator: Generator, T: int, S: int) -> Tensor:
-    """Three maps, with a weight of 0 in the last row, in the first one, and in every row."""
-    scores = torch.randn(3, T, S, generator=generator).double()
+def _drawn_maps(
+    rng: random.Random, generator: Generator, T: int, S: int, d_k: int, maps: int
+) -> tuple[Tensor]:
+    """Maps of any width up to d_k, some with weights of 0."""
+    zeros = [min(rng.choice((0, 0, 0, 1, 2)), S - 1) for _ in range(maps)]
+    how = [(rng.randint(0, d_k), rng.random() < 0.5, n) for n in zeros]
+    return (torch.stack([_map(generator, T, S, *one) for one in how]),)
+
+
+def _special(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
+    """Zeros in one row or in all, weights of 1e-20, single precision, even rows that round."""
+    scores = torch.randn(3, 5, 6, generator=generator).double()
     scores[0, -1, 1] = scores[1, 0, 2] = -torch.inf
     scores[2, :, 1] = -torch.inf
-    return scores.softmax(-1)
-
-
-def _width_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
-    T, S = rng.sample(range(6, 10), 2)
-    cases = [
-        [(1, False, 0), (2, True, 0), (3, False, 0)],
-        [(3, True, 0), (2, False, 1), (4, False, 0), (1, True, 2)],
-        [(12, False, 0), (0, False, 0), (0, True, 0)],
-        [(5, True, 0), (rng.randint(1, 4), False, 0)],
-        [(2, False, 0)],
-    ]
-    maps = [torch.stack([_map(generator, T, S, *one) for one in case]) for case in cases]
-    square = [torch.stack([_map(generator, 5, 5, k) for k in (2, 9, 1, 3, 2)]) for _ in "ab"]
-    even = torch.full((2, 7, rng.choice((3, 7, 9))), 1.0).double().softmax(-1)
-    tall = torch.stack([_map(generator, 9, 4, k, k == 1) for k in (8, 1)])
-    zeros, tiny = _with_zeros(generator, 5, 6), _tiny()[:, [0, 1, 2, 1]][..., [2, 0, 1]]
-    last = [tall, zeros, tiny, _single(generator, 4, 7)]
-    return [*((one,) for one in [*maps, *square, *last]), (even,)]
+    tiny = _tiny()[:, [0, 1, 2, 1]][..., [2, 0, 1]]
+    even = torch.ones(2, 7, rng.choice((3, 7, 9))).double().softmax(-1)
+    return [(A,) for A in (scores.softmax(-1), tiny, _single(generator, 4, 7), even)]
 
 
 def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
@@ -431,7 +431,7 @@ WIDTH = Task(
         (_maps(2, 4, 7, (9, False), (2, False)),),
         (_tiny(),),
     ),
-    hidden=_width_hidden,
+    hidden=varied(_drawn_maps, {"T": 1, "S": 1, "d_k": 1, "maps": 1}, dtypes=(), also=_special),
     tolerance=1e-6,
 )
 
@@ -449,59 +449,45 @@ def _effective(A: Tensor, T: Tensor) -> Tensor:
     return torch.tensor(np.stack(found)).reshape(A.shape)
 
 
-def _map_and_values(
-    generator: Generator, lead: tuple[int, ...], sizes: tuple[int, int, int, int], **how: Any
+def _drawn_heads(
+    rng: random.Random,
+    generator: Generator,
+    S: int,
+    Q: int,
+    d_v: int,
+    d: int,
+    lead: tuple[int, ...] = (),
 ) -> tuple[Tensor, Tensor]:
-    """Weights and T of several heads; sizes are destinations, sources, d_v and d."""
-    Q, S, d_v, d = sizes
+    """Weights and T of heads that are unlike in rank and size."""
     A = (1.5 * torch.randn(*lead, Q, S, generator=generator)).double().softmax(-1)
     count = int(np.prod(lead))
-    T = torch.stack([_written(generator, S, d_v, d, **how) for _ in range(count)])
-    return A, T.reshape(*lead, S, d)
-
-
-def _unlike(generator: Generator, Q: int, S: int, d: int) -> tuple[Tensor, Tensor]:
-    """Three heads of unlike rank, the first one large and rounded, the last one small."""
-    A, _ = _map_and_values(generator, (3,), (Q, S, 1, d))
-    while True:
-        heads = [
-            scale * _written(generator, S, d_v, d, single=scale > 1)
-            for scale, d_v in ((1e3, 2), (1.0, 1), (1e-3, 3))
-        ]
-        values = [torch.linalg.svdvals(_ones(T)) for T in heads]
-        if not any(((v > 1e-6 * v[0]) & (v < 1e-4 * v[0])).any() for v in values):
-            return A, torch.stack(heads)
-
-
-def _effective_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    long = rng.randint(9, 12)
-    n = rng.randint(4, 5)
-    return [
-        _map_and_values(generator, (), (6, long, 3, 7)),
-        _map_and_values(generator, (rng.randint(3, 4),), (1, long, 4, 5), repeats=3),
-        _map_and_values(generator, (1,), (5, 4, 6, 8)),  # short: nothing to take away
-        _map_and_values(generator, (2, 3), (8, 8, 6, 2)),
-        _map_and_values(generator, (3, 2), (7, 10, 2, 9), single=True),
-        _map_and_values(generator, (2, 2), (4, 13, 3, 3), single=True),
-        *(_map_and_values(generator, (n,), (n, n, 2, n)) for _ in "ab"),
-        _unlike(generator, rng.randint(2, 4), 7, 5),
-        _map_and_values(generator, (2,), (3, 9, 1, 1)),
-    ]
+    heads = [_written(rng, generator, S, rng.randint(1, d_v), d) for _ in range(count)]
+    return A, torch.stack(heads).reshape(*lead, S, d)
 
 
 AGAIN = _double([[1, 2, 0], [0, 1, 3], [1, 2, 0]])  # the last word is the first one again
+
+
+def _rounded(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """A rank below the width, large, and small: no fixed line."""
+    A = torch.randn(3, 8, generator=generator).double().softmax(-1)
+    return [(A, _written(rng, generator, 8, 2, 5, size=x)) for x in (1000, 0.001)]
+
+
 EFFECTIVE = Task(
     name="effective_attention",
     reference=_effective,
     visible=(
         (_double([[0.4, 0.3, 0.2, 0.1]])[None], FOUR[None]),
-        _map_and_values(Generator().manual_seed(1), (2,), (6, 6, 2, 3)),
-        _map_and_values(Generator().manual_seed(2), (2, 1), (2, 7, 3, 5), single=True),
-        _unlike(Generator().manual_seed(4), 2, 6, 4),
-        _map_and_values(Generator().manual_seed(3), (2,), (3, 3, 4, 4)),
+        _drawn_heads(random.Random(1), Generator().manual_seed(1), 6, 6, 2, 3, (2,)),
+        _drawn_heads(random.Random(2), Generator().manual_seed(2), 7, 2, 3, 5, (2, 1)),
+        _drawn_heads(random.Random(2), Generator().manual_seed(4), 6, 2, 3, 4, (3,)),
+        _drawn_heads(random.Random(3), Generator().manual_seed(3), 3, 3, 4, 4, (2,)),
         (_double([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]]), AGAIN),
     ),
-    hidden=_effective_hidden,
+    hidden=varied(
+        _drawn_heads, {"S": 1, "Q": 1, "d_v": 1, "d": 1}, lead=True, dtypes=(), also=_rounded
+    ),
     tolerance=1e-6,
 )
 
