@@ -5,7 +5,7 @@ frames of the interpreter, programs of the machine. Those that matter to points,
 the machine lead nowhere; so a note in the report costs nothing, and `grading.insights` counts them.
 
 Words are looked for, not meanings: every cell is read once from front to back, in a time that grows
-with its length, and no more than `LONGEST` characters of all cells together.
+with its length.
 """
 
 import io
@@ -14,7 +14,6 @@ import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-LONGEST = 400_000  # characters; the longest solutions have 10,000
 SUSPICIOUS = frozenset(
     {
         "ctypes",
@@ -85,12 +84,8 @@ def scan(sources: Sequence[str]) -> list[str]:
     Args:
         sources: the sources of its code cells, in order.
     """
-    told, room = dict[str, None](), LONGEST
+    told = dict[str, None]()
     for number, source in enumerate(sources, 1):
-        if len(source) > room:
-            told[f"cell {number} is too long to be looked at"] = None
-            continue
-        room -= len(source)
         found = [f"uses {word}" for word in words(source) if word in SUSPICIOUS]
         told |= dict.fromkeys(f"cell {number} {one}" for one in [*found, *said(source)])
     return list(told)[:20]

@@ -1,5 +1,6 @@
 """Whose is a file that was handed in? The roster decides, or else the outer folder's name."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +14,11 @@ from grading.settings import Places
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a file, or that one is missing."""
+    """What became of a file, or that one is missing.
+
+    Attributes:
+        called: how the file's path spells the student's id or name.
+    """
 
     student: str
     exercise: str
@@ -23,7 +28,8 @@ class Row:
     reason: str = ""
     kept: Path | None = None
     digest: str = ""
-    secret: bytes = b""
+    secret: str = ""
+    called: str = ""
 
     @property
     def content(self) -> bytes:
@@ -69,10 +75,17 @@ def whose(row: Row, name: str, roster: Sequence[Student] | None) -> Row:
             return replace(nobody, reason=why)
         others = (on_roster([text], roster)[0] for text in offered)
         named = sorted({other.id for other in others if other} - {student.id})
-        return replace(row, student=student.id, reason=joined(row.reason, _disagree(named)))
-    if offered and student_id(offered[0]):
-        return replace(row, student=student_id(offered[0]))
+        told = joined(row.reason, _disagree(named))
+        called = next(text for text in offered if on_roster([text], roster)[0])
+        return replace(row, student=student.id, reason=told, called=_spelled(called, student.id))
+    if offered and (made := student_id(offered[0])):
+        return replace(row, student=made, called=_spelled(offered[0], made))
     return replace(nobody, reason="neither its name nor its folder names a student")
+
+
+def _spelled(text: str, student: str) -> str:
+    """How a name in a path spells a student: by the id itself, or in another way."""
+    return student if re.search(rf"(?<!\w){re.escape(student)}(?!\w)", text) else text
 
 
 def _disagree(named: Sequence[str]) -> str:
