@@ -20,8 +20,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -32,12 +33,14 @@ from grading.faults import MachineFault, sentence
 from grading.judge import DEFAULT_SEED, seed_in_use
 from grading.preprocess import key
 from grading.sandbox import SandboxError
-from grading.settings import Places, find_alembic
+from grading.settings import Places
 from grading.submission import How, Report, give_up, rehearse, step
 from grading.tables import flat
 from grading.watch import Doubt
 
 Make = Callable[[], Executor]
+Settle = Callable[[str, Report], None]
+Staff = Callable[[], AbstractContextManager[tuple[Executor, Executor]]]
 PATIENCE = 60.0  # seconds without any news, after which we see whether there are workers
 MOST_LOST = 3  # submissions that failed, after which they are tried again before others
 DIED = "the process that graded it died, twice"
@@ -72,7 +75,7 @@ def grade_class(
     """
     from tqdm.auto import tqdm
 
-    how, make = how or How(), desk or pool
+    how, staff = how or How(), partial(staffed, desk or pool, workers)
     order = list(dict.fromkeys(students))
     done: dict[str, Report] = {}
     with tqdm(total=len(order), desc=name, unit="submission", disable=not progress) as bar:
@@ -83,9 +86,9 @@ def grade_class(
 
         while left := [student for student in order if student not in done]:
             # One of those that are lost may have killed its worker: alone, it takes nobody with it.
-            for student in spread(name, left, how, make, workers, settle):
-                if again := spread(name, [student], how, make, workers, settle):
-                    blame(name, student, how, make, workers)
+            for student in spread(name, left, how, staff, settle):
+                if again := spread(name, [student], how, staff, settle):
+                    blame(name, student, how, staff)
                     settle(student, give_up(name, student, how, again[student]))
     return [done[student] for student in order]
 
@@ -105,27 +108,22 @@ def staffed(desk: Make, workers: Make | None) -> Iterator[tuple[Executor, Execut
 
 
 def spread(
-    name: str,
-    students: Sequence[str],
-    how: How,
-    desk: Make,
-    workers: Make | None,
-    settle: Callable[[str, Report], None],
+    name: str, students: Sequence[str], how: How, staff: Staff, settle: Settle
 ) -> dict[str, str]:
     """Grade students until some are lost; those that are to be tried again, and why."""
-    with staffed(desk, workers) as (here, there):
+    with staff() as (here, there):
         way = Way(name, how, here, there, settle)
         way.go(students)
     return way.lost
 
 
-def blame(name: str, student: str, how: How, desk: Make, workers: Make | None) -> None:
+def blame(name: str, student: str, how: How, staff: Staff) -> None:
     """Find out whether it is the machine's fault that a student cannot be graded.
 
     Raises:
         BuildError: it is: the exercise as it was handed out cannot be graded either.
     """
-    with staffed(desk, workers) as (here, there):
+    with staff() as (here, there):
         try:
             job = here.submit(rehearse, name, how, {}).result()
             answers = {key(job): there.submit(sandbox.execute, job).result()}
@@ -158,7 +156,7 @@ class Way:
     how: How
     desk: Executor
     workers: Executor
-    settle: Callable[[str, Report], None]
+    settle: Settle
     under_way: dict[Future[Any], tuple[str, bytes]] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     broken: bool = False
@@ -278,9 +276,9 @@ def grade(
     how = How(places, force=force, unsafe=unsafe)
     with alone(places), cluster.connected(scheduler) as elsewhere:
         for name in [known(one) for one in wanted] or names():
-            students = handed_in(name, places)
-            check_released(name, students, places)
-            if students:
+            if not (students := handed_in(name, places)):
+                print(f"{name}: nobody has handed it in")
+            else:
                 reports = grade_class(name, students, how, lambda: pool(workers), elsewhere)
                 print("\n".join(summary(reports)))
     return 0
@@ -301,27 +299,6 @@ def warn(unsafe: bool, elsewhere: bool = False) -> None:
 def handed_in(name: str, places: Places) -> list[str]:
     """The students with a folder for this exercise, whatever lies in it."""
     return sorted(path.parent.name for path in places.submitted.glob(f"*/{name}") if path.is_dir())
-
-
-def check_released(name: str, students: Sequence[str], places: Places) -> None:
-    """Make sure that the gradebook knows the exercise.
-
-    Raises:
-        BuildError: it does not.
-    """
-    from nbgrader.api import Gradebook, MissingEntry
-
-    if not students:
-        print(f"{name}: nobody has handed it in")
-        return
-    find_alembic()  # which is called where there is no gradebook yet
-    with Gradebook(places.gradebook, "attention") as gradebook:
-        try:
-            gradebook.find_notebook(name, name)
-        except MissingEntry:
-            raise BuildError(
-                f"the gradebook does not know {name}; run make release NAME={name} first"
-            ) from None
 
 
 @contextmanager

@@ -1,14 +1,13 @@
 """Does what touches a student's bytes in a child process: `run(work, ...)` gives a few bytes back.
 
-A file that was handed in may be made to stop, stall or fill whatever reads it, and what a
-submission answered may be so, too. So nothing of it is read, judged or rendered in the process that
-grades a class. `run` makes a copy of that process, which has all that is needed in memory: the copy
-gets limits on its time, its memory and what it may write, does the work, and hands back bytes, of
-which no more than a limit are taken. What goes wrong in there, be it an exception, a limit or the
-death of the copy, is `Trouble` with one submission, and never more.
+A file that was handed in, or an answer, may be made to stop, stall or fill whatever reads it. So
+the process that grades a class reads none. `run` makes a copy of it, which has all that is needed
+in memory; the copy takes limits on time, memory and what it may write, does the work, and hands
+back bytes, of which no more than a limit are taken. Whatever goes wrong in there, an exception, a
+limit or its death, is `Trouble` with one submission, and never more.
 
-What it does not do: a child runs with the rights of the person who grades. No line of a student's
-runs in it; those run in `grading.sandbox`.
+What it does not do: a child has the rights of the person who grades. No line of a student's runs in
+it; those run in `grading.sandbox`.
 """
 
 import ctypes
@@ -16,7 +15,7 @@ import gc
 import os
 import re
 import resource
-import selectors
+import select
 import signal
 import time
 import warnings
@@ -49,11 +48,10 @@ def run(
     """What `work(*args)` gives, called in a child.
 
     Args:
-        work: what is to be done; what it changes is lost with the child.
-        args: its arguments.
+        work, args: what is to be done; what it changes in memory is lost with the child.
         seconds: of computing.
         most: bytes that are taken back.
-        writes: bytes that a file may have that it writes; 0: it writes none.
+        writes: bytes of the largest file that it may write; 0: it writes none.
 
     Raises:
         Trouble: it raised something, took more than it may, or died.
@@ -78,8 +76,7 @@ def run(
         return bytes(told)
     text = bytes(told[:300]).decode(errors="replace")
     if status == DISK and not why:
-        number, _, text = text.partition(" ")
-        raise OSError(int(number), text)
+        raise OSError(int(text.partition(" ")[0]), text.partition(" ")[2])
     if status == -signal.SIGXCPU:
         why = f"it took more than {seconds} s of computing"
     raise Trouble(why or (text if status == TROUBLE else f"its process died (signal {-status})"))
@@ -88,15 +85,13 @@ def run(
 def _heard(read: int, told: bytearray, seconds: float, most: int) -> str:
     """Read to the end; why there is none, if there is none."""
     until = time.monotonic() + seconds
-    with selectors.DefaultSelector() as selector:
-        selector.register(read, selectors.EVENT_READ)
-        while selector.select(max(0.0, until - time.monotonic())):
-            piece = os.read(read, 1 << 16)
-            if not piece:
-                return ""
-            told += piece
-            if len(told) > most:
-                return f"it gives more than {most:,} bytes"
+    while select.select([read], [], [], max(0.0, until - time.monotonic()))[0]:
+        piece = os.read(read, 1 << 16)
+        told += piece
+        if not piece:
+            return ""
+        if len(told) > most:
+            return f"it gives more than {most:,} bytes"
     return f"it took more than {seconds} s"
 
 
@@ -127,12 +122,9 @@ def _confine(seconds: int, writes: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     held = re.search(r"VmData:\s+(\d+)", Path("/proc/self/status").read_text())
     before = int(held[1]) << 10 if held else 0
-    for kind, value in (
-        (resource.RLIMIT_DATA, before + MEMORY),
-        (resource.RLIMIT_CPU, seconds),  # and a second more, or its signal is an ordinary one
-        (resource.RLIMIT_FSIZE, writes),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(kind, (value, value + (kind == resource.RLIMIT_CPU)))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))  # the signal tells it apart
+    resource.setrlimit(resource.RLIMIT_DATA, (before + MEMORY, before + MEMORY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (writes, writes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")  # of what is read, old and odd
     gc.freeze()  # what was there before stays shared

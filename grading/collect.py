@@ -48,13 +48,13 @@ def received(one: HandIn, places: Places) -> list[Row]:
 def taken(one: HandIn, places: Places) -> bytes:
     """The rows of what a student handed in, as JSON, and a copy of each file."""
     found = (file for file in one.read() if not is_noise(file.path))
-    rows = [row(file, places) for file in islice(found, MOST)]
+    rows = [described(file, places) for file in islice(found, MOST)]
     rest = f"{one.path} holds more than {MOST} files; the others are not read"
     rows += [Row("", "", "refused", one.time, one.path, rest) for _ in islice(found, 1)]
     return json.dumps([asdict(row) for row in rows], default=str).encode()
 
 
-def row(file: File, places: Places) -> Row:
+def described(file: File, places: Places) -> Row:
     """A file's row before it is known whose it is; a copy of it is kept."""
     path, told = file.path[:1000], file.refused[:300]
     row = Row("", "", "refused", file.time, path, told, secret=file.secret)
@@ -177,18 +177,14 @@ def doubted(rows: Sequence[Row], places: Places) -> list[Row]:
     found = []
     for row in rows:
         other = first.get((row.student, row.exercise), row)
-        spelled = before(row, places) or other.called
+        path = places.submitted / row.student / row.exercise / CALLED
+        there = row.student and path.exists()
+        spelled = path.read_text(encoding="utf-8") if there else other.called
         if counts(row) and row.called != spelled:
-            told = f"is {row.called!r} the same as {spelled!r}, of {other.path}? It is not taken in"
+            told = f"is {row.called!r} the same as {spelled!r}? Not taken in"
             row = replace(row, status="doubtful", reason=joined(row.reason, told))
         found.append(row)
     return found
-
-
-def before(row: Row, places: Places) -> str:
-    """How the file that lies in `submitted` spelled its student, if there is one that is known."""
-    path = places.submitted / row.student / row.exercise / CALLED
-    return path.read_text(encoding="utf-8") if row.student and path.exists() else ""
 
 
 def _placed(row: Row, places: Places, due: datetime | None) -> Row:

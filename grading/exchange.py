@@ -32,7 +32,7 @@ def is_exchange(source: Path) -> bool:
     if not source.is_dir():
         return False
     there = os.listdir(source)
-    return source.resolve().name == "inbound" or bool(there) and all(map(FOLDER.match, there))
+    return source.resolve().name == "inbound" or (bool(there) and all(map(FOLDER.match, there)))
 
 
 def hand_ins(source: Path) -> Iterator[HandIn]:

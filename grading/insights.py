@@ -13,11 +13,9 @@ told in the course's own sentences, with the names of no exceptions but Python's
 import ast
 import base64
 import builtins
-import collections
-import functools
 import html
-import itertools
 import json
+import keyword
 import math
 import re
 from collections import Counter
@@ -28,7 +26,6 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 import torch
@@ -49,7 +46,7 @@ from grading.tasks import exercise
 
 LONGEST, LARGEST = 25, 3_000  # lines and characters of an answer on the page
 LONGEST_NUMBER = 8  # digits and signs
-USUAL = ("self", "dim", "keepdim", "axis", "keepdims", "dtype", "device", "F", "np", "nn")
+PLACES = (builtins, math, np, np.ndarray, torch, torch.Tensor, torch.nn.functional, str, list, dict)
 ENDED = ("cell above the check", "check cell")
 MISSING = "not written"
 OTHER = "other values than the right ones, by no mistake that the task names"
@@ -130,10 +127,8 @@ def words(name: str) -> frozenset[str]:
     """The words that anybody's answer to an exercise may use."""
     cells = [*released(name).cells, *read(ROOT / "solutions" / name / f"{name}.ipynb").cells]
     ours = re.findall(r"\w+", " ".join(c.source for c in cells if c.cell_type == "code"))
-    places = (builtins, math, np, np.ndarray, np.linalg, torch, torch.Tensor, torch.nn, str, dict)
-    others = (torch.nn.functional, torch.linalg, list, set, collections, itertools, functools)
-    known = [word for place in (*places, *others) for word in dir(place)]
-    return frozenset([*ours, *known, *USUAL])
+    known = (word for place in PLACES for word in dir(place))
+    return frozenset([*ours, *known, *keyword.kwlist, *["f", "dim", "keepdim", "axis", "keepdims"]])
 
 
 def code(name: str, path: Path) -> bytes:
@@ -141,54 +136,31 @@ def code(name: str, path: Path) -> bytes:
     found = {}
     for cell in read(path).cells:
         task = (grade_id(cell) or "").removesuffix("_answer")
-        if cell.cell_type == "code" and task != grade_id(cell) and len(cell.source) < 4 * LARGEST:
+        if cell.cell_type == "code" and task != grade_id(cell):
             with suppress(SyntaxError, ValueError, RecursionError):
                 found[task] = plain(cell.source, words(name))
     return json.dumps({task: text for task, text in found.items() if len(text) < LARGEST}).encode()
 
 
 def plain(source: str, known: Set[str]) -> str:
-    """Source without comments and texts; names of its own and large numbers exchanged.
+    """Source with dots for texts, with numbers for its own names, and without comments.
 
-    >>> print(plain("def f(ada):  # Ada\\n    'Ada!'\\n    return 'Ada' + ada", {"f"}))
+    >>> print(plain("def f(ada):  # Ada\\n    return 'Ada' + ada", {"def", "f", "return"}))
     def f(name1):
         return '…' + name1
     """
     tree, own = ast.parse(source), dict[str, str]()
-
-    def word(text: str) -> str:
-        parts = text.split(".")
-        return ".".join(
-            p if p in known else own.setdefault(p, f"name{len(own) + 1}") for p in parts
-        )
-
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            kept = [line for line in body if not _remark(line)]
-            node.body = kept or [ast.Pass()] * (not isinstance(node, ast.Module))  # type: ignore[attr-defined]
-        if isinstance(node, ast.Constant):
-            node.value = _constant(node.value)
-            continue
-        for field_, value in ast.iter_fields(node):
-            if isinstance(value, str):
-                setattr(node, field_, word(value))
-            elif isinstance(value, list):
-                value[:] = [word(one) if isinstance(one, str) else one for one in value]
-    return ast.unparse(ast.fix_missing_locations(tree))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            node.value = "…"
+        elif isinstance(node, ast.Constant) and len(repr(node.value)) > LONGEST_NUMBER:
+            node.value = 0
 
+    def word(found: re.Match[str]) -> str:
+        text = found[0]
+        return text if text in known else own.setdefault(text, f"name{len(own) + 1}")
 
-def _constant(value: Any) -> Any:
-    """A text as dots, a number as it is if it is short."""
-    if isinstance(value, str | bytes):
-        return "…" if isinstance(value, str) else b"..."
-    return value if len(repr(value)) < LONGEST_NUMBER or value in (True, False, None) else 0
-
-
-def _remark(line: ast.stmt) -> bool:
-    """Whether a statement is nothing but a text."""
-    value = line.value if isinstance(line, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return re.sub(r"(?<!\w)[^\W\d]\w*", word, ast.unparse(tree))
 
 
 def hand_ins(name: str, places: Places) -> Counter[str]:

@@ -19,14 +19,8 @@ from pathlib import Path, PurePosixPath
 from grading.build import BuildError
 
 LARGEST = 20 << 20  # bytes of a file
-NOISE = {
-    "checks.json",
-    ".ds_store",
-    "thumbs.db",
-    "desktop.ini",
-    "timestamp.txt",
-    "submission_secret.txt",
-}
+_NOISE = "checks.json .ds_store thumbs.db desktop.ini timestamp.txt submission_secret.txt"
+NOISE = frozenset(_NOISE.split())
 
 
 @dataclass(frozen=True)

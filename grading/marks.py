@@ -238,7 +238,7 @@ def rendered(name: str, student: str, places: Places) -> bytes:
 
 def set_formula(block: bool, *tex: str) -> str:
     """A formula as MathML; what is too long, or no formula, stays as it was written."""
-    text = tex[-1] if len(tex) == 1 else r"\begin{%s}%s\end{%s}" % (tex[0], tex[1], tex[0])
+    text = tex[-1] if len(tex) == 1 else f"\\begin{{{tex[0]}}}{tex[1]}\\end{{{tex[0]}}}"
     if len(text) < LONGEST_FORMULA:
         with suppress(Exception):  # whatever a stranger's formula makes of a parser
             return re.sub(r"""\s(href|style|class|id)="[^"]*\"""", "", formula(text, block))

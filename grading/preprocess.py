@@ -76,11 +76,8 @@ def worked(
     """Go on with one submission, in a child.
 
     Args:
-        name: the exercise.
+        name, seed, limits, unsafe: the exercise, and how it is graded (see `submission.How`).
         path: what was handed in.
-        seed: of the hidden inputs.
-        limits: what it may use.
-        unsafe: without a sandbox.
         answers: what its job has told, by the digest of the job; none at first.
 
     Returns:

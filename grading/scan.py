@@ -14,60 +14,16 @@ import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-SUSPICIOUS = frozenset(
-    {
-        "ctypes",
-        "_ctypes",
-        "ctypeslib",
-        "cffi",
-        "__array_interface__",
-        "__array_struct__",
-        "get_objects",
-        "get_referrers",
-        "get_referents",
-        "ExtensionFileLoader",
-        "create_dynamic",
-        "__subclasses__",
-        "addaudithook",
-        "getattr",
-        "attrgetter",
-        "ops",
-        "_C",
-        "_VF",
-        "__torch_function__",
-        "__torch_dispatch__",
-        "TorchDispatchMode",
-        "decomposition_table",
-        "_getframe",
-        "_current_frames",
-        "settrace",
-        "setprofile",
-        "f_globals",
-        "f_locals",
-        "f_back",
-        "tb_frame",
-        "__globals__",
-        "__closure__",
-        "__code__",
-        "__builtins__",
-        "__import__",
-        "eval",
-        "exec",
-        "builtins",
-        "importlib",
-        "subprocess",
-        "multiprocessing",
-        "threading",
-        "signal",
-        "socket",
-        "marshal",
-        "pickle",
-        "get_ipython",
-        "ipykernel",
-        "IPKernelApp",
-        "modules",
-    }
+_SUSPICIOUS = (
+    "ctypes _ctypes ctypeslib cffi __array_interface__ __array_struct__ get_objects "
+    "get_referrers get_referents ExtensionFileLoader create_dynamic __subclasses__ addaudithook "
+    "getattr attrgetter ops _C _VF __torch_function__ __torch_dispatch__ TorchDispatchMode "
+    "decomposition_table _getframe _current_frames settrace setprofile f_globals f_locals "
+    "f_back tb_frame __globals__ __closure__ __code__ __builtins__ __import__ eval exec "
+    "builtins importlib subprocess multiprocessing threading signal socket marshal pickle "
+    "get_ipython ipykernel IPKernelApp modules"
 )
+SUSPICIOUS = frozenset(_SUSPICIOUS.split())
 REPLACED = {"torch", "np", "numpy", "math", "F", "nn", "json"}
 USUAL = r"from attnlib\.check import (check|NotYet)(, *(check|NotYet))? *(#.*)?$"
 OURS = re.compile(r"vnd\.attnlib|ATTNLIB_")

@@ -1,17 +1,16 @@
 """Grades one submission: `grade_one(name, student, how) -> report`, or step by step.
 
-What a student handed in, and what it answered, is read and judged in children
-(`grading.preprocess.worked`); the student's code itself runs in a sandbox, here or elsewhere:
-`step` returns what is to be run, as the bytes of a job, and goes on when it is called with what the
-job has told. This process, the desk, takes from a child a report of a fixed form with every text
-cut to a length, and a notebook that it only stores; it alone writes: the notebook, the grades, and
-last, in one piece, `report.json`. What has a report of the same submission under the same seed is
-left alone; so nothing is graded twice, and what was interrupted is graded from its beginning.
+What was handed in and answered is read and judged in children (`grading.preprocess.worked`), and
+the student's code runs in a sandbox, here or elsewhere: `step` returns what is to be run, as the
+bytes of a job, and goes on when it is called with what the job has told. This process, the desk,
+takes from a child a report of a fixed form with every text cut to a length, and a notebook that it
+only stores. It alone writes: the notebook, the grades, and last, in one piece, `report.json`. What
+has a report of the same submission under the same seed is left alone; so nothing is graded twice.
 
 Whatever a submission does, it costs that submission only. What stops a child is `Trouble`, what
-stops a sandbox a `Doubt`; who calls decides whether to try again, and gives up with a report that
-says so. A fault of the machine (no room on the disk, a gradebook that is locked or broken) raises
-`MachineFault`, leaves no report, and stops the run until somebody has mended it.
+stops a sandbox a `Doubt`; who calls tries again, or gives up with a report that says so. A fault of
+the machine (a full disk, a broken gradebook) is a `MachineFault`: it leaves no report, and stops
+the run until somebody has mended it.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ from grading.faults import MACHINES, MachineFault, patiently, sentence
 from grading.judge import cases, seed_in_use
 from grading.preprocess import GRADED, MANUAL, Answers, key, released, worked
 from grading.restore import grade_id
-from grading.settings import Places, timestamp
+from grading.settings import Places, find_alembic, timestamp
 from grading.tables import visible, written
 from grading.watch import Doubt, Limits
 
@@ -94,9 +93,6 @@ def step(name: str, student: str, how: How, answers: Answers) -> Report | bytes:
     Args:
         name, student, how: as in `grade_one`.
         answers: what `sandbox.execute` has returned, by the digest of its job; none at first.
-
-    Returns:
-        the report, or a job for `sandbox.execute`.
 
     Raises:
         Trouble: what was handed in, or what it answered, cannot be processed.
@@ -251,6 +247,7 @@ def enter(name: str, student: str, how: How, report: Report, blank: list[str]) -
     Raises:
         MachineFault: the gradebook does not know the exercise as it is.
     """
+    find_alembic()
     address, at = how.places.gradebook, timestamp(handed_in(name, student, how.places))
     if address.startswith("sqlite:") and "?" not in address:
         address = f"{address}?timeout={how.patience / 4:g}"

@@ -194,7 +194,7 @@ def empty_fence(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            pass_fds=tuple(one.fileno() for one in (check, theirs, users)) + (options,),
+            pass_fds=(check.fileno(), theirs.fileno(), users.fileno(), options),
         )
         assert process.stdout is not None
         assert process.stderr is not None
