@@ -130,7 +130,7 @@ def rehearse(name: str, how: How, answers: Answers) -> bytes:
 
 def in_child(name: str, path: Path, how: How, answers: Answers) -> tuple[Any, bytes]:
     """What a child has made of a submission: a line of JSON, and the bytes after it."""
-    cases(name, how.seed)  # which all children find there
+    cases(name, how.seed), sandbox.version()  # which all children find there
     told = child.run(worked, name, path, how.seed, how.limits, how.unsafe, answers)
     line, _, rest = told.partition(b"\n")
     if len(line) > HEAD:

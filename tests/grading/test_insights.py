@@ -106,7 +106,7 @@ def test_refused_and_suspicious_names_are_counted_and_cost_what_they_should(plac
 def test_what_is_shown_of_an_answer_is_its_code() -> None:
     shown = plain(CLASS["lovelace"] or "", words(NAME))
     assert "Lovelace" not in shown
-    assert shown.startswith("def attend(q, k, v):\n    '…'\n    scores")
+    assert shown.startswith('def attend(q, k, v):\n    """…"""\n    scores')
     told = plain("import ada as x\nclass Ada(ada.Y, q=1):\n    q: 'Ada' = 12345678.5", words(NAME))
     assert "ada" not in told.lower()
     assert "1234" not in told
