@@ -229,17 +229,17 @@ def rendered(name: str, student: str, places: Places) -> bytes:
         try:
             GenerateFeedback(coursedir=directory, config=config, force=True).start()
         except NbGraderException:
-            return " ".join(log.getvalue().split())[:300].encode()
+            return " ".join(log.getvalue().split())[-300:].encode()
     path = places.feedback / student / name / f"{name}.html"
     text = re.sub(r"(?s)<script.*?</script>", "", path.read_text(encoding="utf-8"))
     tables.written(path, text.replace("<head>", f"<head>{ALONE}", 1))
     return b""
 
 
-def set_formula(block: bool, *tex: str) -> str:
+def set_formula(block: bool, text: str = "", name: str = "", body: str = "") -> str:
     """A formula as MathML; what is too long, or no formula, stays as it was written."""
-    text = tex[-1] if len(tex) == 1 else f"\\begin{{{tex[0]}}}{tex[1]}\\end{{{tex[0]}}}"
-    if len(text) < LONGEST_FORMULA:
+    tex = f"\\begin{{{name}}}{body}\\end{{{name}}}" if name else text
+    if len(tex) < LONGEST_FORMULA:
         with suppress(Exception):  # whatever a stranger's formula makes of a parser
-            return re.sub(r"""\s(href|style|class|id)="[^"]*\"""", "", formula(text, block))
-    return html.escape(f"$${text}$$" if block else f"${text}$")
+            return re.sub(r'\s(href|style|class|id)="[^"]*"', "", formula(tex, block))
+    return html.escape(f"$${tex}$$" if block else f"${tex}$")

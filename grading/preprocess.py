@@ -156,16 +156,17 @@ def trim(notebook: NotebookNode) -> None:
     """Leave of the outputs as much as a person may want to see, and no answers to hidden inputs."""
     room = ROOM
     for cell in notebook.cells:
-        for output in cell.get("outputs", []):
+        given, kept = cell.get("outputs", []), []
+        for output in given if room > 0 else []:
             output.get("data", {}).pop(MIME, None)
             size = len(json.dumps(output))
-            fits = room if "image/png" in output.get("data", {}) else min(room, LONGEST_OUTPUT)
-            if size > fits:
-                text = str(output.get("text") or output.get("evalue", ""))[: max(0, fits)]
-                output.clear()
+            if size > (room if "image/png" in output.get("data", {}) else LONGEST_OUTPUT):
+                text = str(output.get("text") or output.get("evalue", ""))[:LONGEST_OUTPUT]
                 told = f"{text}\n[of {size:,} characters the rest is not kept]"
-                output.update({"output_type": "stream", "name": "stdout", "text": told})
+                output = nbformat.v4.new_output("stream", text=told)  # type: ignore[no-untyped-call]
             room -= len(json.dumps(output))
+            kept += [output] if room > 0 else []
+        given[:] = kept
 
 
 def scene(name: str, seed: str) -> Scene:

@@ -15,10 +15,12 @@ import pytest
 from classroom import answered, hand_in, notebook, released_class, solved
 
 from attnlib.check import MIME
-from grading import sandbox, submission
+from attnlib.check.protocol import to_json
+from grading import sandbox
 from grading.autograde import grade_class
 from grading.collect import collect
 from grading.insights import insights
+from grading.judge import cases
 from grading.marks import feedback, marks, write_marks
 from grading.settings import Places
 from grading.submission import How
@@ -150,14 +152,12 @@ def test_f_an_answer_that_is_costly_to_judge_costs_its_child_alone(
 ) -> None:
     name = "12_identifiability"
     places = released_class(name, tmp_path / "other")
-    rows = len(sandbox and submission.cases(name, SEED)["null_space"][0].args[0].mT)
-    wide = {"tensor": {"dtype": "float32", "shape": [rows, 9000], "data": [0] * (9000 * rows)}}
-    count = len(submission.cases(name, SEED)["null_space"])
-    from attnlib.check.protocol import to_json
-
-    args = [to_json(case.args) for case in submission.cases(name, SEED)["null_space"]]
-    lines = [bundle(name, "null_space", [{"output": wide, "args": a} for a in args])]
-    assert len(args) == count
+    answers = []
+    for case in cases(name, SEED)["null_space"]:
+        rows = len(case.args[0])
+        wide = {"dtype": "float64", "shape": [rows, 9000], "data": [0] * (9000 * rows)}
+        answers.append({"output": {"tensor": wide}, "args": to_json(case.args)})
+    lines = [bundle(name, "null_space", answers)]
     monkeypatch.setattr(sandbox, "execute", lambda job: told(lines))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = grade(places, {"ada": solved(name)}, name)
@@ -169,7 +169,7 @@ def test_h_a_forged_answer_sends_its_own_task_to_a_person(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forged = bundle(NAME, "attend", [{"output": 1, "args": 5}] * 3)
-    count = len(submission.cases(NAME, SEED)["attend"])
+    count = len(cases(NAME, SEED)["attend"])
     forged["outputs"][0]["data"][MIME]["answers"] = [{"output": 1, "args": 5}] * count
     monkeypatch.setattr(sandbox, "execute", lambda job: told([forged]))
     found = grade(places, {"ada": solved(NAME)})["ada"]["tasks"]
@@ -180,10 +180,8 @@ def test_h_a_forged_answer_sends_its_own_task_to_a_person(
 def test_i_no_reason_is_longer_than_500_characters(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = len(submission.cases(NAME, SEED)["merged_weights"])
-    keys = {"dict": {"x" * 60_000: 1}}
-    forged = bundle(NAME, "merged_weights", [{"output": keys, "args": None}] * count)
-    forged["outputs"][0]["data"][MIME]["task"] = "y" * 100_000
+    kind = {"tensor": {"dtype": "x" * 120_000, "shape": [], "data": []}}
+    forged = bundle(NAME, "merged_weights", [{"output": kind, "args": None}])
     error = {"output_type": "error", "ename": "E" * 9999, "evalue": "x" * 9999, "traceback": []}
     lines = [forged, bundle(NAME, "attend", []) | {"outputs": [error]}]
     monkeypatch.setattr(sandbox, "execute", lambda job: told(lines, "crashed"))
