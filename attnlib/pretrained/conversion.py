@@ -112,7 +112,10 @@ _TURNS: dict[str, tuple[Turn, Turn]] = {
 
 
 def convert(
-    theirs: Mapping[str, Tensor], config: TransformerConfig, layout: str
+    theirs: Mapping[str, Tensor],
+    config: TransformerConfig,
+    layout: str,
+    into: Mapping[str, Tensor] | None = None,
 ) -> dict[str, Tensor]:
     """The weights of a published family under our names.
 
@@ -122,6 +125,7 @@ def convert(
         config: of the model that they are for.
         layout: "gpt2", "bert", "llama", or "gguf" for a Llama in llama.cpp's file. The last two
             turn other pairs of dimensions; `config.rotary_pairs` says which come out.
+        into: tensors under our names to be filled, so that only one weight at a time is held twice.
 
     Returns:
         what `Transformer(config).load_state_dict` takes. BERT's segment embedding is the same for
@@ -150,6 +154,8 @@ def convert(
                 f"{name} of shape {tuple(weight.shape)} does not give {mine} the shape "
                 f"{shapes[mine]}: is it another size, or another model?"
             )
+        if into is not None:
+            ours[mine] = into[mine].copy_(ours[mine])
     if segments is not None:
         ours["W_P"] = ours["W_P"] + theirs[segments][0]
     if head is not None and not config.tied:

@@ -122,7 +122,10 @@ def smollm2() -> LanguageModel:
     config = replace(config, activation="silu", gated=True)
     with torch.device("meta"):  # shapes without numbers, since the numbers come from the file
         model = Transformer(config)
-    model.load_state_dict(convert(file, config, "gguf"), assign=True)
+    model.to_empty(device="cpu")
+    # one text at a time is read twice as fast from W_U's rows as from W_E's
+    model.W_E = torch.nn.Parameter(torch.empty(config.d_model, config.vocab_size).T)
+    convert(file, config, "gguf", into=model.state_dict())
     return LanguageModel(model.eval(), bpe_of(file.metadata), "SmolLM2-135M-Instruct")
 
 

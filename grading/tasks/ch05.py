@@ -1,6 +1,5 @@
 """Tasks of chapter 05: a block, the loss, a training step, a text drawn, a trap for beams."""
 
-import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -108,32 +107,6 @@ BLOCK = Task(
         _block_args(_drawn(20), (2,), 4, 3, 5, 2, 4),
     ),
     hidden=_block_hidden,
-    mistakes={
-        "a token sees those after it: set the scores of later sources to −∞ before the softmax.": (
-            _block_by(mask=False)
-        ),
-        "the second norm stands on the stream: the feed-forward part reads norm(x), and what it "
-        "writes is added to x itself.": _block_by(reads="stream"),
-        "the feed-forward part reads the stream without a norm: both parts read it through one.": (
-            _block_by(reads="late")
-        ),
-        "there is no norm: both parts read the stream through one.": _block_by(reads="nothing"),
-        "both parts read the same stream: feed-forward reads what attention has already added.": (
-            _block_by(reads="before")
-        ),
-        "what attention writes takes the place of the stream: it is added to it.": (
-            _block_by(first=False)
-        ),
-        "what feed-forward writes takes the place of the stream: it is added to it.": (
-            _block_by(second=False)
-        ),
-        "the scores are not divided by √d_k.": _block_by(scale=False),
-        "the activation is missing between W_1 and W_2: without it they are one matrix.": (
-            _block_by(act=lambda z: z)
-        ),
-        "the activation is a GELU: here it is max(0, ·).": _block_by(act=F.gelu),
-        "your variance divides by d − 1: LayerNorm divides by d.": _block_by(correction=1),
-    },
     tolerance=1e-3,
 )
 
@@ -143,34 +116,6 @@ BLOCK = Task(
 
 def _loss(logits: Tensor, ids: Tensor) -> Tensor:
     return F.cross_entropy(logits[:, :-1].mT, ids[:, 1:])
-
-
-def _printed_loss(logits: Tensor, ids: Tensor) -> Tensor:
-    """The sum of D binary cross-entropies at each position: what the lecture notes name."""
-    p, right = logits[:, :-1].softmax(-1), F.one_hot(ids[:, 1:], logits.shape[-1]).to(logits)
-    return -(right * p.log() + (1 - right) * (1 - p).log()).sum(-1).mean()
-
-
-def _sigmoid_loss(logits: Tensor, ids: Tensor) -> Tensor:
-    return -logits[:, :-1].sigmoid().gather(-1, ids[:, 1:, None]).log().mean()
-
-
-def _loss_other_axis(logits: Tensor, ids: Tensor) -> Tensor:
-    return -logits[:, :-1].log_softmax(1).gather(-1, ids[:, 1:, None]).mean()
-
-
-def _every_text(logits: Tensor, ids: Tensor) -> Tensor:
-    """lp[:, arange(T − 1), ids]: the tokens of every text are picked in every text."""
-    log_p, T = logits[:, :-1].log_softmax(-1), ids.shape[1]
-    return -log_p[:, torch.arange(T - 1), ids[:, 1:]].mean()
-
-
-def _bounded_loss(eps: float) -> Callable[[Tensor, Tensor], Tensor]:
-    def wrong(logits: Tensor, ids: Tensor) -> Tensor:
-        p = logits[:, :-1].softmax(-1).gather(-1, ids[:, 1:, None])
-        return -(p + eps).log().mean()
-
-    return wrong
 
 
 def _loss_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
@@ -199,64 +144,6 @@ LOSS = Task(
         (200 * _seeded(5, 1, 3, 4), torch.tensor([[1, 3, 0]])),
     ),
     hidden=_loss_hidden,
-    mistakes={
-        "this is the binary cross-entropy as printed, D yes-no questions at every position: the "
-        "categorical one asks a single question, and takes −log of the one probability that "
-        "belongs to the next token.": _printed_loss,
-        "you take a sigmoid of each logit: the D probabilities of a position must sum to 1, which "
-        "softmax over the last axis sees to.": _sigmoid_loss,
-        "you compare row t with token t, which the model has just read: row t speaks about token "
-        "t + 1, so logits[:, :-1] goes with ids[:, 1:].": lambda logits, ids: F.cross_entropy(
-            logits.mT, ids
-        ),
-        "you leave out the last row, and the last token where the first is due: row t still meets "
-        "token t, which the model has just read; logits[:, :-1] goes with ids[:, 1:].": (
-            lambda logits, ids: F.cross_entropy(logits[:, :-1].mT, ids[:, :-1])
-        ),
-        "roll brings the first token to the end of its text, and the last row is compared with it. "
-        "That row has no next token: leave it out, logits[:, :-1] with ids[:, 1:].": (
-            lambda logits, ids: F.cross_entropy(logits.mT, ids.roll(-1, 1))
-        ),
-        "the index of the text is missing: lp[:, t, ids] picks the tokens of *every* text in every "
-        "text. Use gather, or a third index, torch.arange(B)[:, None].": _every_text,
-        "you shift the wrong way round: row t + 1 is compared with token t; logits[:, :-1] goes "
-        "with ids[:, 1:].": lambda logits, ids: F.cross_entropy(logits[:, 1:].mT, ids[:, :-1]),
-        "you take the softmax first and its logarithm afterwards: a probability that rounds to 0 "
-        "has the logarithm −∞; log_softmax, or the logit minus logsumexp, has no such trouble.": (
-            lambda logits, ids: (
-                -logits[:, :-1].softmax(-1).gather(-1, ids[:, 1:, None]).log().mean()
-            )
-        ),
-        **{
-            f"you keep the probability above {eps:.0e}, by a sum or by clamp, so no loss is above "
-            f"{-math.log(eps):.1f}: "
-            "log_softmax, or the logit minus logsumexp, needs no such help.": _bounded_loss(eps)
-            for eps in (1e-12, 1e-10, 1e-9, 1e-8, 1e-6)
-        },
-        "this is the first text only: the mean runs over all texts.": (
-            lambda logits, ids: _loss(logits[:1], ids[:1])
-        ),
-        "the softmax runs over the positions: a distribution over the D tokens is needed at every "
-        "position, the last axis.": _loss_other_axis,
-        "this is in bits: use the natural logarithm for nats.": (
-            lambda logits, ids: _loss(logits, ids) / math.log(2)
-        ),
-        "you add up over all positions: the loss is their mean.": (
-            lambda logits, ids: _loss(logits, ids) * ids[:, 1:].numel()
-        ),
-        "you add up over the positions of a text and average over texts only: divide by the number "
-        "of all predictions, B · (T − 1).": lambda logits, ids: (
-            _loss(logits, ids) * (ids.shape[1] - 1)
-        ),
-        "you divide by T positions: only T − 1 of them have a next token.": (
-            lambda logits, ids: _loss(logits, ids) * (1 - 1 / ids.shape[1])
-        ),
-        "the sign is missing: a loss is −log p, never below 0.": (
-            lambda logits, ids: -_loss(logits, ids)
-        ),
-        "this is only the last position: the loss is the mean over all positions that have a next "
-        "token.": lambda logits, ids: F.cross_entropy(logits[:, -2], ids[:, -1]),
-    },
     forbidden=CROSS_ENTROPIES,
 )
 
@@ -310,28 +197,6 @@ STEP = Task(
         (100 * _seeded(3, 3, 3), torch.tensor([[1, 0, 1]]), 1.0),
     ),
     hidden=_step_hidden,
-    mistakes={
-        "your step goes up the gradient: the loss falls against it, W − lr · gradient.": (
-            _step_by(sign=1)
-        ),
-        "the gradient is that of the sum: the loss is a mean over all predictions.": (
-            _step_by(size=lambda ids: 1)
-        ),
-        "the gradient is divided by the number of texts: the loss is a mean over all predictions, "
-        "B · (T − 1) of them.": _step_by(size=len),
-        "this is the loss after the step: return that of W as it was given.": (
-            lambda W, ids, lr: (_step(W, ids, lr)[0], _step(_step(W, ids, lr)[0], ids, lr)[1])
-        ),
-        "you read backwards: the row of a token speaks about the one after it.": (
-            lambda W, ids, lr: _step(W, ids.flip(1), lr)
-        ),
-        "W comes back as it was: one step against the gradient must be taken.": (
-            lambda W, ids, lr: (W, _step(W, ids, lr)[1])
-        ),
-        "your step has always the length of the gradient: multiply it by lr.": (
-            lambda W, ids, lr: _step(W, ids, 1.0)
-        ),
-    },
     forbidden=CROSS_ENTROPIES,
     tolerance=1e-3,
     fresh=True,
@@ -359,11 +224,6 @@ def _generate_by(
 
 def _generate(table: Tensor, ids: Tensor, u: Tensor, temperature: float = 1.0) -> Tensor:
     return _generate_by()(table, ids, u, temperature)
-
-
-def _sorted_choice(p: Tensor, r: float) -> int:
-    ordered, order = p.sort(descending=True)
-    return int(order[int((ordered.cumsum(-1) <= r).sum())])
 
 
 def _inside(table: Tensor, ids: Tensor, n: int, temperature: float, rng: random.Random) -> Tensor:
@@ -405,27 +265,6 @@ GENERATE = Task(
         (_BIGRAM, torch.tensor([2, 1, 1]), torch.tensor([0.3, 0.97, 0.97, 0.6]).double()),
     ),
     hidden=_generate_hidden,
-    mistakes={
-        "this is greedy, the best token at every step: the number in u chooses.": (
-            _generate_by(choose=lambda p, r: int(p.argmax()))
-        ),
-        "the temperature is not used, or it divides probabilities, whose sum undoes it: divide "
-        "the logits, before the softmax.": (_generate_by(lambda row, tau: row.softmax(-1))),
-        "you multiply the logits by the temperature: divide them.": (
-            _generate_by(lambda row, tau: (row * tau).softmax(-1))
-        ),
-        "every token is drawn after the same one: after each draw ask again, with the new last "
-        "token.": _generate_by(asks=1),
-        "you ask after the first token of the text: the model looks at the last.": (
-            _generate_by(asks=0)
-        ),
-        "you lay the tokens out by their probability: they lie in the order of their numbers.": (
-            _generate_by(choose=_sorted_choice)
-        ),
-        "the prompt is missing: return it with what you have added.": (
-            lambda table, ids, u, temperature=1.0: _generate(table, ids, u, temperature)[len(ids) :]
-        ),
-    },
 )
 
 

@@ -1,9 +1,7 @@
 """Tasks of chapter 12: null space, another row, rank bound, log-rank, effective attention."""
 
 import random
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -287,7 +285,6 @@ OTHER_ROW = Task(
 # --- rank_and_nullity -----------------------------------------------------------------------------
 
 Two = tuple[int, int]
-Count = Callable[[list[int], int, int, bool], Two]
 
 
 def _rank_and_nullity(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
@@ -299,17 +296,6 @@ def _rank_and_nullity(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
     W_O = torch.randn(d_v, d, generator=generator).double()
     rank = int(torch.linalg.matrix_rank(_ones(rows @ W_O), rtol=1e-10))
     return rank, len(ids) - rank
-
-
-def _counted(way: Callable[[int, int, int, int], Two]) -> Count:
-    """Another rule, from the rows that differ, all rows, and both widths."""
-    return lambda ids, d_v, d, positions: way(
-        len(ids) if positions else len(set(ids)), len(ids), d_v, d
-    )
-
-
-def _less(rank: int, n: int) -> Two:
-    return rank, n - rank
 
 
 def _count_hidden(
@@ -329,18 +315,6 @@ def _count_hidden(
     return [*cases, ([7], 2, 3, True), ([4] * rng.randint(3, 6), 3, 3, True)]
 
 
-def _runs(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
-    """Only neighbours are compared."""
-    rows = len(ids) if positions else 1 + sum(one != other for one, other in pairwise(ids))
-    return _less(min(rows, min(d_v, d) + 1), len(ids))
-
-
-def _largest(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
-    """The largest number stands for the number of different words."""
-    rows = len(ids) if positions else max(ids) + 1
-    return _less(min(rows, min(d_v, d) + 1), len(ids))
-
-
 REPEATED = [5, 1, 5, 2, 3, 1, 4, 6, 5]
 COUNT = Task(
     name="rank_and_nullity",
@@ -354,73 +328,6 @@ COUNT = Task(
         ([2, 5, 2, 2, 5, 2], 6, 7, False),
     ),
     hidden=_count_hidden,
-    mistakes={
-        "this is as printed: for a short text the rank is then larger than the number of rows, "
-        "and the nullity is negative.": _counted(
-            lambda rows, n, d_v, d: (min(n, d_v, d) + 1, n - d_v - 1)
-        ),
-        "the nullity is cut off at 0, but the rank is still as printed: the + 1 belongs to d_v, "
-        "and no matrix of d_s rows has a rank above d_s.": _counted(
-            lambda rows, n, d_v, d: (min(n, d_v, d) + 1, max(0, n - d_v - 1))
-        ),
-        "the nullity is d_s − rank, but the rank is still as printed: the + 1 belongs to the "
-        "widths, and no matrix of d_s rows has a rank above d_s.": _counted(
-            lambda rows, n, d_v, d: _less(min(n, d_v, d) + 1, n)
-        ),
-        "the rank is right, and the nullity is the printed one, cut off at 0: it is d_s − rank.": (
-            _counted(lambda rows, n, d_v, d: (min(rows, min(d_v, d) + 1), max(0, n - d_v - 1)))
-        ),
-        "the number of different rows gets the + 1 as well: rows that are equal stay equal with a "
-        "1 behind each, so only the widths get it.": _counted(
-            lambda rows, n, d_v, d: _less(min(n, min(rows, d_v, d) + 1), n)
-        ),
-        "only d_v gets the + 1: the rank of T is at most the smaller of d_v and d, and the ones "
-        "add 1 to that.": _counted(lambda rows, n, d_v, d: _less(min(rows, d_v + 1, d), n)),
-        "only d gets the + 1: the rank of T is at most the smaller of d_v and d, and the ones "
-        "add 1 to that.": _counted(lambda rows, n, d_v, d: _less(min(rows, d_v, d + 1), n)),
-        "the + 1 stands outside the smallest of the three, as printed: the ones add to the "
-        "widths, and not to the number of rows.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, d_v, d) + 1, n)
-        ),
-        "you do not look at `positions`: without them equal words have equal rows, and only "
-        "different rows add to the rank.": _counted(
-            lambda rows, n, d_v, d: _less(min(n, min(d_v, d) + 1), n)
-        ),
-        "you count a word once where it stands twice in a row: wherever it stands again, its row "
-        "is the same without positions.": _runs,
-        "you take the largest number in `ids` for the number of different words: numbers may be "
-        "missing below it, so count those that occur.": _largest,
-        "equal words have different rows as soon as the model has positions.": (
-            lambda ids, d_v, d, positions: _less(min(len(set(ids)), min(d_v, d) + 1), len(ids))
-        ),
-        "it is the other way round: *without* positions equal words have equal rows.": (
-            lambda ids, d_v, d, positions: _rank_and_nullity(ids, d_v, d, not positions)
-        ),
-        "the nullity is counted among the different words: it is d_s − rank, and d_s is the "
-        "length of the text.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, min(d_v, d) + 1), rows)
-        ),
-        "your rank knows of repeated words, but your nullity does not: it is d_s − rank.": (
-            _counted(
-                lambda rows, n, d_v, d: (min(rows, min(d_v, d) + 1), max(0, n - min(d_v, d) - 1))
-            )
-        ),
-        "the column of ones is missing: it can add 1 to the rank of T.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, d_v, d), n)
-        ),
-        "d does not occur: T = V W_O has d columns, so its rank is at most d, too.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, d_v + 1), n)
-        ),
-        "d_v does not occur: T = V W_O passes through d_v numbers.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, d + 1), n)
-        ),
-        "the widths stand for their larger one: the rank of a product is at most the smaller.": (
-            _counted(lambda rows, n, d_v, d: _less(min(rows, max(d_v, d) + 1), n))
-        ),
-        "the order is rank, nullity.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, min(d_v, d) + 1), n)[::-1]
-        ),
-    },
 )
 
 
@@ -439,56 +346,10 @@ def _width_needed(A: Tensor) -> Tensor:
     return torch.tensor(found)
 
 
-def _counted_above(X: Tensor) -> Tensor:
-    rank: Tensor = (torch.linalg.svdvals(X) > 1e-6).sum(-1)
-    return rank
-
-
-def _ranked(
-    change: Callable[[Tensor], Tensor],
-    none: int = -1,
-    rank: Callable[[Tensor], Tensor] = _counted_above,
-    possible: Callable[[Tensor], Tensor] = lambda A: (A > 0).flatten(1).all(-1),
-) -> Callable[[Tensor], Tensor]:
-    """A width with another matrix in place of the centred logarithm, another line or test."""
-    return lambda A: torch.where(possible(A), rank(change(A)), none)
-
-
-def _log(A: Tensor, least: float = 1e-300) -> Tensor:
-    return A.clamp(min=least).log()
-
-
 def _centred(x: Tensor, *axes: int) -> Tensor:
     for axis in axes:
         x = x - x.mean(axis, keepdim=True)
     return x
-
-
-def _zero_is_small(A: Tensor) -> Tensor:
-    return _counted_above(_centred_log(A))
-
-
-def _centred_log(A: Tensor) -> Tensor:
-    return _centred(_log(A), -1)
-
-
-def _more(A: Tensor, more: float) -> Tensor:
-    return _centred((A + more).log(), -1)
-
-
-def _any(A: Tensor) -> Tensor:
-    return torch.ones(len(A), dtype=torch.bool)
-
-
-def _share(X: Tensor) -> Tensor:
-    """A line at a share of the largest singular value, as in 12.1."""
-    values = torch.linalg.svdvals(X)
-    rank: Tensor = (values > 1e-5 * values[..., :1]).sum(-1)
-    return rank
-
-
-def _one_spoils_all(A: Tensor) -> Tensor:
-    return _zero_is_small(A) if (A > 0).all() else torch.full((len(A),), -1)
 
 
 def _map(
@@ -553,7 +414,6 @@ def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
     return torch.stack([_map(generator, T, S, *one) for one in made])
 
 
-ADDED = {"a small number": 1e-9, "a number as small as 1e-12": 1e-12}
 BY_HAND = [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
 EVEN, ZERO = [0.25] * 4, [0.5, 0.0, 0.25, 0.25]
 # scores (−1, 0, 0, 1) times ln 4, and the same with the other sign: width 1, but two in the weights
@@ -572,73 +432,6 @@ WIDTH = Task(
         (_tiny(),),
     ),
     hidden=_width_hidden,
-    mistakes={
-        "the mean of each row is not taken off: a constant in a row changes no softmax, so keys "
-        "and queries need not make it.": _ranked(_log),
-        "the logarithms are right, but rounding errors count as rank: matrix_rank draws its own "
-        "line, and 1e-6 is asked for.": _ranked(_centred_log, rank=torch.linalg.matrix_rank),
-        "your line is a share of the largest singular value, as in 12.1: here it stands at 1e-6, "
-        "however large the others are.": _ranked(_centred_log, rank=_share),
-        "you take the largest entry off each row: that can add 1 to the rank, the mean of the row "
-        "never does.": _ranked(lambda A: _log(A) - _log(A).amax(-1, keepdim=True)),
-        "you ask for a weight of 0 in every row: one in the whole map is enough for −1.": _ranked(
-            _centred_log, possible=lambda A: (A > 0).all(-1).any(-1)
-        ),
-        "you look for a weight of 0 in the first row only: one in the map is enough for −1.": (
-            _ranked(_centred_log, possible=lambda A: (A[:, 0] > 0).all(-1))
-        ),
-        "you take 1 off the rank of log A: that is right only where the constant of the rows adds "
-        "a direction of its own; centre the rows instead.": lambda A: torch.where(
-            (A > 0).flatten(1).all(-1), _ranked(_log)(A) - 1, -1
-        ),
-        "you add 1 for the constant of the rows: the softmax takes it away, keys need not make "
-        "it.": lambda A: torch.where(_width_needed(A) < 0, -1, _width_needed(A) + 1),
-        "the columns are centred as well: what favours a source in every row is not lost in the "
-        "softmax, and takes a key.": _ranked(lambda A: _centred(_log(A), -1, -2)),
-        "you centre the columns: a softmax runs along a row, so it is the mean of the row that "
-        "does not matter.": _ranked(lambda A: _centred(_log(A), -2)),
-        "the logarithm is missing: this is the rank of the weights, and keys and queries make "
-        "scores.": _ranked(lambda A: A),
-        "the logarithm is missing: you centre the weights, and keys and queries make scores.": (
-            _ranked(lambda A: _centred(A, -1))
-        ),
-        "a weight of 0 is taken for a small one: no finite score gives 0, so no width is enough, "
-        "and −1 is asked for.": _zero_is_small,
-        "a weight of 0 is taken for a small one, and small ones are cut off before the logarithm: "
-        "no finite score gives 0, so −1 is asked for, and 1e-20 has a logarithm.": (
-            lambda A: _counted_above(_centred(_log(A, 1e-12), -1))
-        ),
-        "small weights are cut off before the logarithm: 1e-20 has one, too, so replace nothing "
-        "but 0.": _ranked(lambda A: _centred(_log(A, 1e-12), -1)),
-        **{
-            f"{number} is added to every weight before the logarithm: that changes all of them, "
-            "and 1e-20 has a logarithm; replace nothing but 0.": _ranked(partial(_more, more=more))
-            for number, more in ADDED.items()
-        },
-        **{
-            f"{number} is added to every weight before the logarithm, and a weight of 0 is then "
-            "taken for a small one: no finite score gives 0, so −1 is asked for.": (
-                _ranked(partial(_more, more=more), possible=_any)
-            )
-            for number, more in ADDED.items()
-        },
-        "a weight that is only small counts as 0 in yours: a finite score makes 1e-20, too, and "
-        "−1 is for a weight of exactly 0.": _ranked(
-            _centred_log, possible=lambda A: (A > 1e-6).flatten(1).all(-1)
-        ),
-        "the mean of the whole map is taken off: each row has a constant of its own.": _ranked(
-            lambda A: _log(A) - _log(A).mean((-2, -1), keepdim=True)
-        ),
-        "where a weight is 0 you answer 0: no width is enough there, and −1 is asked for.": (
-            _ranked(lambda A: _centred(_log(A), -1), none=0)
-        ),
-        "a single weight of 0 spoils the answers to all maps: each map is judged by itself.": (
-            _one_spoils_all
-        ),
-        "the smallest answer is 1 in yours: even rows come from scores of 0, which need no keys.": (
-            lambda A: torch.where(_width_needed(A) == 0, 1, _width_needed(A))
-        ),
-    },
     tolerance=1e-6,
 )
 
@@ -654,50 +447,6 @@ def _effective(A: Tensor, T: Tensor) -> Tensor:
         for one, X in zip(rows, matrices, strict=True)
     ]
     return torch.tensor(np.stack(found)).reshape(A.shape)
-
-
-def _projected(A: Tensor, X: Tensor) -> Tensor:
-    projected: Tensor = A @ X @ torch.linalg.pinv(X, rtol=NOISE)
-    return projected
-
-
-Effective = Callable[[Tensor, Tensor], Tensor]
-
-
-def _after(change: Callable[[Tensor, Tensor], Tensor]) -> Effective:
-    """The right answer and what becomes of it, given A as well."""
-    return lambda A, T: change(_projected(A, _ones(T)), A)
-
-
-def _clipped(right: Tensor, A: Tensor) -> Tensor:
-    return right.clamp(min=0) / right.clamp(min=0).sum(-1, keepdim=True)
-
-
-def _kept(keep: Callable[[Tensor], Tensor]) -> Effective:
-    """Only the columns of U are kept that `keep` names, from the singular values (heads, n)."""
-
-    def effective(A: Tensor, T: Tensor) -> Tensor:
-        U, values, _ = torch.linalg.svd(_ones(T), full_matrices=False)
-        kept = keep(values.reshape(-1, values.shape[-1])).reshape(values.shape)
-        U = U * kept[..., None, :]
-        found: Tensor = A @ U @ U.mT
-        return found
-
-    return effective
-
-
-def _same_rank(pick: Callable[[Tensor], Tensor]) -> Effective:
-    """The rank of one head for all of them."""
-
-    def keep(values: Tensor) -> Tensor:
-        rank = pick((values > NOISE * values[:, :1]).sum(-1))
-        return (torch.arange(values.shape[1]) < rank).expand_as(values)
-
-    return _kept(keep)
-
-
-def _single_row(A: Tensor, T: Tensor) -> Tensor:
-    return _projected(A.mean(-2, keepdim=True), _ones(T)).expand_as(A) + 0
 
 
 def _map_and_values(
@@ -753,53 +502,6 @@ EFFECTIVE = Task(
         (_double([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]]), AGAIN),
     ),
     hidden=_effective_hidden,
-    mistakes={
-        "this is the part in the null space, which is taken away: what stays is asked for.": (
-            _after(lambda right, A: A - right)
-        ),
-        "you project on the columns of T alone: the column of ones keeps the sum of each row.": (
-            lambda A, T: _projected(A, T)
-        ),
-        "you project on the columns of T with their means taken off, and each row then sums to 0: "
-        "the column of ones is a direction of its own, and keeps the sum.": lambda A, T: _projected(
-            A, _centred(T, -2)
-        ),
-        "you project the columns of A, and not its rows: the sources of a row are what T has "
-        "rows for.": lambda A, T: _ones(T) @ torch.linalg.pinv(_ones(T), rtol=NOISE) @ A,
-        "directions are kept whose singular value is only nearly 0: draw the line at 1e-5 of the "
-        "largest singular value.": lambda A, T: A @ _ones(T) @ torch.linalg.pinv(_ones(T)),
-        "all columns of the thin U are kept, also those whose singular value is 0: draw the line "
-        "at 1e-5 of the largest singular value.": _kept(lambda values: values >= 0),
-        "A comes back where T has as many columns as rows, or more: with a repeated word, or a "
-        "small d_v, a short text has a null space, too.": lambda A, T: (
-            A if T.shape[-2] <= T.shape[-1] + 1 else _projected(A, _ones(T))
-        ),
-        "A comes back as it was: the part in the null space has to go.": lambda A, T: A.clone(),
-        "weights below 0 are cut off, and the rows divided by their sums: effective weights may "
-        "be negative, and the output is the same only if they stay.": _after(_clipped),
-        "weights below 0 are cut off: effective weights may be negative, and the output is the "
-        "same only if they stay.": _after(lambda right, A: right.clamp(min=0)),
-        "the absolute values are not asked for: effective weights may be negative.": _after(
-            lambda right, A: right.abs()
-        ),
-        "the largest singular value of all heads draws the line for each of them: every head has "
-        "its own.": _kept(lambda values: values > NOISE * values.max()),
-        "your line stands at 1e-5: it is 1e-5 times the largest singular value of the head.": (
-            _kept(lambda values: values > NOISE)
-        ),
-        "every head has the rank of the first one in yours: each has its own.": _same_rank(
-            lambda ranks: ranks[0]
-        ),
-        "every head has the largest of all ranks in yours: each has its own.": _same_rank(
-            lambda ranks: ranks.max()
-        ),
-        "every head has the smallest of all ranks in yours: each has its own.": _same_rank(
-            lambda ranks: ranks.min()
-        ),
-        "this is the output A T, and not a map.": lambda A, T: A @ T,
-        "all rows are the same in yours: each row of A is projected by itself.": _single_row,
-        "the signs are turned around.": _after(lambda right, A: -right),
-    },
     tolerance=1e-6,
 )
 

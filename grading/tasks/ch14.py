@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Generator, Tensor
@@ -20,26 +20,6 @@ def _grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         scores = q[:, h] @ k[:, h // size].mT / math.sqrt(q.shape[-1])
         heads.append(scores.softmax(-1) @ v[:, h // size])
     return torch.stack(heads, 1)
-
-
-def _heads(
-    keys: Callable[[int, int, int], int] = lambda h, H, n: h // (H // n),
-    values: Callable[[int, int, int], int] | None = None,
-    scale: Callable[[int], float] = math.sqrt,
-    dim: int = -1,
-) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """Grouped attention with one part replaced: whose keys, whose values, what scale, what axis."""
-    values = values or keys
-
-    def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        H, n = q.shape[1], k.shape[1]
-        heads = []
-        for h in range(H):
-            scores = q[:, h] @ k[:, keys(h, H, n)].mT / scale(q.shape[-1])
-            heads.append(scores.softmax(dim) @ v[:, values(h, H, n)])
-        return torch.stack(heads, 1)
-
-    return grouped
 
 
 Heads = tuple[Tensor, Tensor, Tensor]
@@ -78,28 +58,6 @@ GROUPED = Task(
         _qkv(Generator().manual_seed(2), (1, 6, 2, 3, 3, 4, 2)),
     ),
     hidden=_grouped_hidden,
-    mistakes={
-        "head h takes group h mod H_kv: heads that stand side by side share.": _heads(
-            lambda h, H, n: h % n
-        ),
-        "all your heads take the first keys and values: each group has its own.": _heads(
-            lambda h, H, n: 0
-        ),
-        "all your heads take the last keys and values: each group has its own.": _heads(
-            lambda h, H, n: n - 1
-        ),
-        "your keys are those of the group, and your values are not: both are shared alike.": _heads(
-            values=lambda h, H, n: h % n
-        ),
-        "your values are those of the group, and your keys are not: both are shared alike.": _heads(
-            lambda h, H, n: h % n, lambda h, H, n: h // (H // n)
-        ),
-        "the scores are not divided by √d_k.": _heads(scale=lambda d: 1.0),
-        "you divide by d_k: by its root.": _heads(scale=float),
-        "your softmax runs over the queries: each query divides its weight among the keys.": (
-            _heads(dim=-2)
-        ),
-    },
 )
 
 
@@ -110,14 +68,6 @@ def _rms(x: Tensor, gain: Tensor, eps: float) -> Tensor:
     """Row by row."""
     rows = [row / math.sqrt(float(row.double() @ row.double()) / len(row) + eps) for row in x]
     return torch.stack(rows) * gain
-
-
-def _norm_with(of: Callable[[Tensor, float], Tensor]) -> Callable[[Tensor, Tensor, float], Tensor]:
-    return lambda x, gain, eps: x / of(x, eps) * gain
-
-
-def _mean_square(x: Tensor) -> Tensor:
-    return x.square().mean(-1, keepdim=True)
 
 
 Normed = tuple[Tensor, Tensor, float]
@@ -144,33 +94,6 @@ RMS = Task(
         (torch.tensor([[4.0, -2.0], [1.0, 1.0]]), torch.tensor([0.5, -1.0]), 0.5),
     ),
     hidden=_rms_hidden,
-    mistakes={
-        "this is the formula as it is printed: a row of four threes would not come out as the "
-        "gain.": _norm_with(lambda x, eps: (x.square().sum(-1, keepdim=True) + eps).sqrt()),
-        "you subtract the mean: that is LayerNorm.": (
-            lambda x, gain, eps: (
-                (x - x.mean(-1, keepdim=True))
-                / (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
-                * gain
-            )
-        ),
-        "ε stands outside the root: it belongs inside.": _norm_with(
-            lambda x, eps: _mean_square(x).sqrt() + eps
-        ),
-        "ε is missing: a row of zeros would be 0/0.": _norm_with(
-            lambda x, eps: _mean_square(x).sqrt()
-        ),
-        "you divide by the mean square: by its root.": _norm_with(
-            lambda x, eps: _mean_square(x) + eps
-        ),
-        "your mean is over all rows: each row has its own.": _norm_with(
-            lambda x, eps: (x.square().mean() + eps).sqrt()
-        ),
-        "your mean is over the first axis: it is over the numbers of a row.": _norm_with(
-            lambda x, eps: (x.square().mean(0, keepdim=True) + eps).sqrt()
-        ),
-        "the gain is missing.": lambda x, gain, eps: x / (_mean_square(x) + eps).sqrt(),
-    },
 )
 
 
@@ -199,29 +122,6 @@ CACHED = Task(
     reference=_bytes,
     visible=((10, 100, 2, 3, 4, 2), (100, 10, 2, 3, 4, 2), (50, 50, 5, 1, 8, 4)),
     hidden=_bytes_hidden,
-    mistakes={
-        "you count keys, and there are as many values.": (
-            lambda T, window, L, H_kv, d_k, size: L * H_kv * d_k * min(T, window) * size
-        ),
-        "you keep all T tokens: a window keeps at most `window` of them.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * L * H_kv * d_k * T * size
-        ),
-        "you always fill the window: a short text has fewer tokens.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * L * H_kv * d_k * window * size
-        ),
-        "this is the larger of text and window: the smaller is kept.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * L * H_kv * d_k * max(T, window) * size
-        ),
-        "this is how many numbers are kept: each takes `size` bytes.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * L * H_kv * d_k * min(T, window)
-        ),
-        "this is one layer: there are L.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * H_kv * d_k * min(T, window) * size
-        ),
-        "this is one head: there are H_kv.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * L * d_k * min(T, window) * size
-        ),
-    },
 )
 
 
@@ -240,24 +140,6 @@ def _step(m: Tensor, total: Tensor, output: Tensor, scores: Tensor, values: Tens
         row = torch.cat([b[None] * shrink + weights.sum(), c * shrink + weights @ values])
         rows.append(torch.cat([row.new_tensor([top]), row]))
     return torch.stack(rows)
-
-
-def _stepped(
-    top: Callable[[Tensor, Tensor], Tensor] = torch.maximum,
-    shrink: Callable[[Tensor, Tensor], Tensor] = lambda m, new: (m - new).exp(),
-    of_total: bool = True,
-    of_output: bool = True,
-) -> Callable[..., Tensor]:
-    """A step with one part replaced."""
-
-    def step(m: Tensor, total: Tensor, output: Tensor, scores: Tensor, values: Tensor) -> Tensor:
-        new = top(m, scores.amax(1))
-        weights, less = (scores - new[:, None]).exp(), shrink(m, new)
-        total = total * (less if of_total else 1) + weights.sum(1)
-        output = output * (less[:, None] if of_output else 1) + weights @ values
-        return torch.cat([new[:, None], total[:, None], output], 1)
-
-    return step
 
 
 def _state(rng: random.Random, generator: Generator, scale: float = 2.0) -> State:
@@ -304,29 +186,6 @@ STEP = Task(
         ),
     ),
     hidden=_step_hidden,
-    mistakes={
-        "what was summed before is not shrunk: it was summed for another m.": _stepped(
-            of_total=False, of_output=False
-        ),
-        "the sum is shrunk and the output is not: both belong to the old m.": _stepped(
-            of_output=False
-        ),
-        "the output is shrunk and the sum is not: both belong to the old m.": _stepped(
-            of_total=False
-        ),
-        "you take the maximum of the new scores alone: an old one may be larger.": _stepped(
-            top=lambda m, new: new
-        ),
-        "the exponent has the wrong sign: what was there shrinks, it does not grow.": _stepped(
-            shrink=lambda m, new: (new - m).exp()
-        ),
-        "you divide the output by the sum: that comes after the last block.": lambda *a: torch.cat(
-            [(x := _step(*a))[:, :2], x[:, 2:] / x[:, 1:2]], 1
-        ),
-        "what was there is lost: the new block is added to it.": _stepped(
-            shrink=lambda m, new: torch.zeros_like(m)
-        ),
-    },
 )
 
 
@@ -342,14 +201,6 @@ def _unpacked(packed: Tensor, d: Tensor, m: Tensor) -> Tensor:
         q = [byte % 16 for byte in block] + [byte // 16 for byte in block]
         rows.append(torch.stack([scale * x + least for x in q]))
     return torch.stack(rows)
-
-
-def _with_q(q: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    return lambda packed, d, m: q(packed).to(d.dtype) * d[:, None] + m[:, None]
-
-
-def _both(packed: Tensor) -> Tensor:
-    return torch.cat([packed & 15, packed >> 4], 1)
 
 
 def _blocks(generator: Generator, n: int) -> Packed:
@@ -377,31 +228,6 @@ BLOCKS = Task(
         ),
     ),
     hidden=_unpacked_hidden,
-    mistakes={
-        "the high halves come first in your answer: the low ones are the first 16 numbers.": (
-            _with_q(lambda p: torch.cat([p >> 4, p & 15], 1))
-        ),
-        "the two halves of a byte stand side by side in your answer: all low ones come first.": (
-            _with_q(lambda p: torch.stack([p & 15, p >> 4], 2).flatten(1))
-        ),
-        "you use the bytes whole: each holds two numbers.": _with_q(lambda p: torch.cat([p, p], 1)),
-        "your high halves are still multiplied by 16: shift them.": _with_q(
-            lambda p: torch.cat([p & 15, p & 240], 1)
-        ),
-        "your low halves are the whole bytes: take the rest on division by 16.": _with_q(
-            lambda p: torch.cat([p, p >> 4], 1)
-        ),
-        "d and m have changed places: x = d · q + m.": lambda packed, d, m: (
-            _both(packed).to(d.dtype) * m[:, None] + d[:, None]
-        ),
-        "m is subtracted: x = d · q + m.": lambda packed, d, m: (
-            _both(packed).to(d.dtype) * d[:, None] - m[:, None]
-        ),
-        "you centre q on 8: here the least number is m, and q is 0 to 15.": _with_q(
-            lambda p: _both(p).float() - 8
-        ),
-        "m is missing: x = d · q + m.": lambda packed, d, m: _both(packed).to(d.dtype) * d[:, None],
-    },
 )
 
 

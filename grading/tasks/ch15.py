@@ -51,42 +51,8 @@ def _terms(parts: Tensor, gain: Tensor, eps: float, W_U: Tensor, right: int, wro
     return torch.tensor([math.fsum(row) for row in rows], dtype=parts.dtype)
 
 
-def _root(x: Tensor, eps: float) -> Tensor:
-    return (x.square().mean(-1, keepdim=True) + eps).sqrt()
-
-
 def _toward(W_U: Tensor, right: int, wrong: int) -> Tensor:
     return W_U[:, right] - W_U[:, wrong]
-
-
-def _divided(by: Callable[[Tensor, float], Tensor | float]) -> Callable[..., Tensor]:
-    """Terms with another divisor."""
-
-    def terms(
-        parts: Tensor, gain: Tensor, eps: float, W_U: Tensor, right: int, wrong: int
-    ) -> Tensor:
-        return (parts / by(parts, eps) * gain) @ _toward(W_U, right, wrong)
-
-    return terms
-
-
-def _along(toward: Callable[[Tensor, int, int], Tensor]) -> Callable[..., Tensor]:
-    """Terms in another direction."""
-
-    def terms(
-        parts: Tensor, gain: Tensor, eps: float, W_U: Tensor, right: int, wrong: int
-    ) -> Tensor:
-        return (parts / _root(parts.sum(0), eps) * gain) @ toward(W_U, right, wrong)
-
-    return terms
-
-
-def _centred(
-    parts: Tensor, gain: Tensor, eps: float, W_U: Tensor, right: int, wrong: int
-) -> Tensor:
-    """As if the norm were a LayerNorm."""
-    parts = parts - parts.mean(-1, keepdim=True)
-    return _terms(parts, gain, eps, W_U, right, wrong)
 
 
 @torch.no_grad()
@@ -121,47 +87,6 @@ TERMS = Task(
         _parts(random.Random(2), 2, 2, 7, eps=0.1),
     ),
     hidden=_terms_hidden,
-    mistakes={
-        "each part is divided by its own root mean square: the divisor is that of the sum, and "
-        "held for all.": _divided(_root),
-        "your divisor is the root mean square of all parts: it is that of their sum.": _divided(
-            lambda parts, eps: (parts.square().mean() + eps).sqrt()
-        ),
-        "you divide by the length of the stream: by its root mean square.": _divided(
-            lambda parts, eps: (parts.sum(0).square().sum() + eps).sqrt()
-        ),
-        "you divide by the mean square: by its root.": _divided(
-            lambda parts, eps: parts.sum(0).square().mean() + eps
-        ),
-        "nothing is divided: the last norm stands between the stream and the logits.": _divided(
-            lambda parts, eps: 1.0
-        ),
-        "ε is missing: it stands inside the root.": _divided(
-            lambda parts, eps: _root(parts.sum(0), 0.0)
-        ),
-        "ε stands outside the root: it belongs inside.": _divided(
-            lambda parts, eps: _root(parts.sum(0), 0.0) + eps
-        ),
-        "the gain is missing.": lambda parts, gain, eps, W_U, right, wrong: (
-            parts / _root(parts.sum(0), eps) @ _toward(W_U, right, wrong)
-        ),
-        "the mean is subtracted: that is LayerNorm, and this model has RMSNorm.": _centred,
-        "this is the logit of `right` alone: that of `wrong` is subtracted.": _along(
-            lambda W_U, right, wrong: W_U[:, right]
-        ),
-        "the sign is turned: it is `right` less `wrong`.": _along(
-            lambda W_U, right, wrong: W_U[:, wrong] - W_U[:, right]
-        ),
-        "you add the two logits: that of `wrong` is subtracted.": _along(
-            lambda W_U, right, wrong: W_U[:, right] + W_U[:, wrong]
-        ),
-        "you read rows of W_U: a token has a column.": _along(
-            lambda W_U, right, wrong: W_U[right] - W_U[wrong]
-        ),
-        "your terms are shares that sum to 1: they sum to the logit difference.": lambda *a: (
-            _terms(*a) / _terms(*a).sum()
-        ),
-    },
 )
 
 
@@ -175,17 +100,6 @@ def _restored(patched: Tensor, clean: Tensor, corrupted: Tensor) -> Tensor:
     gap = math.fsum(clean.tolist()) - math.fsum(corrupted.tolist())
     found = [math.fsum((head - corrupted).tolist()) / gap for head in patched.T]
     return torch.tensor(found, dtype=patched.dtype)
-
-
-def _changes(patched: Tensor, clean: Tensor, corrupted: Tensor) -> Tensor:
-    return (patched - corrupted[:, None]).mean(0)
-
-
-def _over(gap: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    """The mean change, over something else."""
-    return lambda patched, clean, corrupted: (
-        _changes(patched, clean, corrupted) / gap(patched, clean, corrupted)
-    )
 
 
 def _runs(generator: Generator, n: int, H: int) -> Runs:
@@ -224,46 +138,6 @@ RESTORED = Task(
         _below(*_runs(Generator().manual_seed(3), 4, 3), 1),
     ),
     hidden=_restored_hidden,
-    mistakes={
-        "this is the formula as it is printed: a head that brings everything back would not get "
-        "1.": _over(lambda patched, clean, corrupted: clean.mean()),
-        "you take the mean of ratios: a share is the ratio of two means.": (
-            lambda patched, clean, corrupted: (
-                (patched - corrupted[:, None]) / (clean - corrupted)[:, None]
-            ).mean(0)
-        ),
-        "0 and 1 have changed places: 0 is a patch that brings nothing back.": (
-            lambda patched, clean, corrupted: (
-                (clean[:, None] - patched).mean(0) / (clean - corrupted).mean()
-            )
-        ),
-        "the sign is turned: it is clean less corrupted below, as it is patched less corrupted "
-        "above.": _over(lambda patched, clean, corrupted: (corrupted - clean).mean()),
-        "you take sizes of the differences: on a prompt where the corrupted run has the larger "
-        "one, it counts against.": _over(
-            lambda patched, clean, corrupted: (clean - corrupted).abs().mean()
-        ),
-        "this is the change itself: it is divided by what there was to restore.": _changes,
-        "you divide by what is still missing: by what was missing before the patch.": _over(
-            lambda patched, clean, corrupted: (clean[:, None] - patched).mean(0)
-        ),
-        "you divide by the corrupted run: by the difference of the two runs.": _over(
-            lambda patched, clean, corrupted: corrupted.mean()
-        ),
-        "you divide by the number of prompts on one side only: take the mean, or the sum, of "
-        "both.": _over(lambda patched, clean, corrupted: (clean - corrupted).sum()),
-        "you cut effects to 0…1: one below 0 works the other way, and one above 1 overshoots.": (
-            lambda *a: _restored(*a).clamp(0, 1)
-        ),
-        "this is the size of the effect: its sign tells for whom a head works.": (
-            lambda *a: _restored(*a).abs()
-        ),
-        "you subtract the corrupted runs along the heads: a row is a prompt.": (
-            lambda patched, clean, corrupted: (
-                (patched - corrupted).mean(0) / (clean - corrupted).mean()
-            )
-        ),
-    },
 )
 
 
@@ -285,40 +159,6 @@ def _harm(stream: Tensor, written: Tensor, toward: Tensor, donors: Tensor) -> Te
         after = [float(_score(kept + written[j], t)) for j in row]
         found.append(float(_score(stream[i], t)) - mean(after))
     return torch.tensor(found, dtype=stream.dtype)
-
-
-def _put(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    """Harm by something else in the head's place: made of what is written, and the donors."""
-
-    def harm(stream: Tensor, written: Tensor, toward: Tensor, donors: Tensor) -> Tensor:
-        after = (stream - written)[:, None] + of(written, donors)
-        return _score(stream, toward) - _score(after, toward[:, None]).mean(1)
-
-    return harm
-
-
-def _after(stream: Tensor, written: Tensor, donors: Tensor) -> Tensor:
-    return (stream - written)[:, None] + written[donors]
-
-
-def _held(stream: Tensor, written: Tensor, toward: Tensor, donors: Tensor) -> Tensor:
-    root = stream.square().mean(-1).sqrt()
-    left = (_after(stream, written, donors).mean(1) * toward).sum(-1)
-    return _score(stream, toward) - left / root
-
-
-def _once(stream: Tensor, written: Tensor, toward: Tensor, donors: Tensor) -> Tensor:
-    """With each donor of a prompt once."""
-    gives = torch.zeros(len(stream), len(stream)).scatter(1, donors, 1.0).to(stream)
-    after = _score((stream - written)[:, None] + written, toward[:, None])
-    return _score(stream, toward) - (gives * after).sum(1) / gives.sum(1)
-
-
-def _harmed(after: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Harm, with the logit differences after the exchange (n, R) found otherwise."""
-    return lambda stream, written, toward, donors: (
-        _score(stream, toward) - after(stream, written, toward, donors).mean(1)
-    )
 
 
 @torch.no_grad()
@@ -363,47 +203,6 @@ HARM = Task(
         _twice(*_head(random.Random(5), 4, 2)),
     ),
     hidden=_harm_hidden,
-    mistakes={
-        "you put zeros in the head's place: put in what it wrote for the donors.": _put(
-            lambda written, donors: 0 * written[donors]
-        ),
-        "you put the mean of the donors in: exchange one at a time, and take the mean of what "
-        "comes out.": _put(lambda written, donors: written[donors].mean(1, keepdim=True)),
-        "you put the mean over all prompts in: that is mean ablation.": _put(
-            lambda written, donors: written.mean(0).expand_as(written[donors])
-        ),
-        "you put the first donor in alone: take the mean over all of a prompt's donors.": _put(
-            lambda written, donors: written[donors[:, :1]]
-        ),
-        "a donor that stands twice counts once in your mean.": _once,
-        "what the head wrote is still there: take it out before you put another in.": _put(
-            lambda written, donors: written[donors] + written[:, None]
-        ),
-        "you put the donor's whole stream in: of it, only what the head wrote is exchanged.": (
-            _harmed(lambda x, written, t, donors: _score(x[donors], t[:, None]))
-        ),
-        "you put this prompt's head into the donor's run: it is the other way.": _harmed(
-            lambda x, written, t, donors: _score(
-                (x - written)[donors] + written[:, None], t[:, None]
-            )
-        ),
-        "your direction is the donor's: the answer of the prompt itself is asked for.": _harmed(
-            lambda x, written, t, donors: _score(_after(x, written, donors), t[donors])
-        ),
-        "your divisor is held at what it was: here the norm runs again.": _held,
-        "nothing is divided: the last norm runs on every stream.": lambda x, written, t, donors: (
-            ((x[:, None] - _after(x, written, donors)) * t[:, None]).sum(-1).mean(1)
-        ),
-        "the sign is turned: harm is before less after.": lambda *a: -_harm(*a),
-        "this is what is left: harm is before less after.": lambda x, written, t, donors: _score(
-            _after(x, written, donors), t[:, None]
-        ).mean(1),
-        "you sum over the donors: take their mean.": _harmed(
-            lambda x, written, t, donors: (
-                _score(_after(x, written, donors), t[:, None]) * donors.shape[1]
-            )
-        ),
-    },
 )
 
 
@@ -547,29 +346,6 @@ PATHS = Task(
         _two_layers(random.Random(6), Generator().manual_seed(6), 4, 4, 2, 2, 3),
     ),
     hidden=_paths_hidden,
-    mistakes={
-        "the sender's output is put into the stream, for all to read: that is activation "
-        "patching.": _followed("qkv", to_all=True, direct=True),
-        "all heads of layer 1 hear the sender: only the receiver may.": _followed(to_all=True),
-        "the message also goes straight to the end: what stands in the last stream is the "
-        "corrupted run's.": _followed(direct=True),
-        "the receiver hears it in queries, keys and values: in its queries alone.": _followed(
-            "qkv"
-        ),
-        "the receiver hears it in its keys: in its queries.": _followed("k"),
-        "the receiver hears it in its values: in its queries.": _followed("v"),
-        "what the sender wrote in the corrupted run is still there: exchange it.": _followed(
-            beside=True
-        ),
-        "the receiver gets all of its clean queries: of them, only what one sender tells "
-        "it.": _followed(all_told=True),
-        "this breaks the clean run: a corrupted message is put into it.": _followed(breaks=True),
-        "this is the change itself: divide by the clean run's difference less the corrupted "
-        "one's.": _followed(over=False),
-        "this is the logit difference after the patch: subtract the corrupted run's, and "
-        "divide.": _followed(less=False, over=False),
-        "the corrupted run's difference is not subtracted.": _followed(less=False),
-    },
 )
 
 
@@ -595,10 +371,6 @@ def _quantile(values: Sequence[float], q: float) -> float:
     place = q * (len(values) - 1)
     low, high = values[math.floor(place)], values[math.ceil(place)]
     return low + (high - low) * (place - math.floor(place))
-
-
-def _nearest(values: Sequence[float], q: float) -> float:
-    return sorted(values)[round(q * (len(values) - 1))]
 
 
 def _means(x: Tensor, row: Sequence[int]) -> list[float]:
@@ -631,22 +403,6 @@ def _interval_with(
     return three
 
 
-def _pearson(x: Tensor, y: Tensor, row: list[int]) -> float:
-    return float(torch.corrcoef(torch.stack([x[row].mean(0), y[row].mean(0)]))[0, 1])
-
-
-def _orders(x: Tensor, y: Tensor, row: list[int]) -> float:
-    orders = torch.stack([z[row].mean(0).argsort() for z in (x, y)]).double()
-    return float(torch.corrcoef(orders)[0, 1])
-
-
-def _normal(x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
-    """A normal interval around the value."""
-    drawn = torch.tensor([_rank(x, y, row) for row in rows.tolist()])
-    own, wide = _rank(x, y, list(range(len(x)))), 1.96 * float(drawn.std())
-    return torch.tensor([own, own - wide, own + wide], dtype=x.dtype)
-
-
 def _ranked(rng: random.Random, generator: Generator, n: int, H: int, R: int) -> Ranked:
     """Measures that agree somewhat, on prompts that differ."""
     both = torch.randn(H, generator=generator)
@@ -677,49 +433,6 @@ RANKED = Task(
         _ranked(random.Random(9), Generator().manual_seed(9), 5, 8, 26),
     ),
     hidden=_ranked_hidden,
-    mistakes={
-        "this is the correlation of the values: take their ranks first.": _interval_with(_pearson),
-        "`argsort` alone gives an order, not ranks: sort that once more.": _interval_with(_orders),
-        "you take the mean of the prompts' rank correlations: ranks are taken of the means over "
-        "prompts.": _interval_with(
-            lambda x, y, row: mean(_spearman(x[i].tolist(), y[i].tolist()) for i in row)
-        ),
-        "you rank sizes: here the sign counts.": _interval_with(
-            lambda x, y, row: _rank(x.abs(), y.abs(), row)
-        ),
-        "you take sizes of the means: here the sign counts.": _interval_with(
-            lambda x, y, row: _spearman(
-                [abs(a) for a in _means(x, row)], [abs(a) for a in _means(y, row)]
-            )
-        ),
-        "the two measures are drawn apart: the same prompts belong to both.": _interval_with(
-            lambda x, y, row: _spearman(_means(x, row), _means(y, list(range(len(y)))))
-        ),
-        "a prompt that is drawn twice counts once in your mean.": _interval_with(
-            lambda x, y, row: _rank(x, y, sorted(set(row)))
-        ),
-        "your first number is the mean of the drawn ones: it is that of all prompts.": (
-            _interval_with(value=lambda own, drawn: mean(drawn))
-        ),
-        "your first number is the median of the drawn ones: it is that of all prompts.": (
-            _interval_with(value=lambda own, drawn: _quantile(drawn, 0.5))
-        ),
-        "5 % lie outside at each end: it should be 2.5 %.": _interval_with(
-            ends=lambda drawn: (_quantile(drawn, 0.05), _quantile(drawn, 0.95))
-        ),
-        "these are the least and the largest: cut 2.5 % at each end.": _interval_with(
-            ends=lambda drawn: (min(drawn), max(drawn))
-        ),
-        "these are drawn values themselves: go between two neighbours in order.": _interval_with(
-            ends=lambda drawn: (_nearest(drawn, 0.025), _nearest(drawn, 0.975))
-        ),
-        "this is the value ± 1.96 standard deviations: take the quantiles of what was drawn.": (
-            _normal
-        ),
-        "the ends of the interval have changed places.": _interval_with(
-            ends=lambda drawn: _ends(drawn)[::-1]
-        ),
-    },
 )
 
 

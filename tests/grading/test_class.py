@@ -15,12 +15,12 @@ from typing import Any
 import nbformat
 import pytest
 from attacks import ATTACKS, NAME, RIGHT, SOLVED, submission
-from bank import bank
 from classroom import answered, deadly, hand_in, notebook, released_class, run_class, solved
 from each import each
 
 from grading import __main__ as command
 from grading import autograde, build, child, sandbox
+from grading.answers import answers
 from grading.child import Trouble
 from grading.collect import collect
 from grading.marks import write_marks
@@ -100,7 +100,7 @@ def own_cell(source: str) -> Any:
 
 def good_students() -> list[Student]:
     """Solutions under many names, answers written differently, and such as miss one task."""
-    answers = bank(NAME)
+    known = answers(NAME)
     names = (
         "{id}_" + NAME + ".ipynb",
         "{id}/" + NAME + ".ipynb",
@@ -109,10 +109,10 @@ def good_students() -> list[Student]:
     )
     right = [Student(file(solved(NAME), name), FULL) for name in names]
     for i in range(2):
-        work = {f"{task}_answer": IMPORTS + answers.right[task][i] for task in answers.right}
+        work = {f"{task}_answer": IMPORTS + one.right[i] for task, one in known.items()}
         right.append(Student(file(answered(NAME, work)), WORKING))
     for task in WORKING:
-        wrong = attempt(**{task: answers.wrong[task][0][0]})
+        wrong = attempt(**{task: known[task].wrong[0].source})
         right.append(Student(file(wrong), FULL | {task: (0.0, GRADED)}))
     twice = file(answered(NAME, {}), "{id}_old_" + NAME + ".ipynb") | file(solved(NAME))
     right += [
