@@ -6,7 +6,6 @@ is on the roster and handed in nothing has rows too, so that nobody is lost betw
 
 import html
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -147,9 +146,10 @@ def write_marks(places: Places) -> Path:
     if not found:
         raise BuildError("there are no marks: nothing was handed in yet (make collect FROM=…)")
     known = {student.id: student.name for student in read_roster(places) or []}
-    due, total = due_dates(places), Counter[tuple[str, str]]()
+    due, total = due_dates(places), dict[tuple[str, str], float]()
     for mark in found:
-        total[mark.student, mark.exercise] += mark.points
+        key = mark.student, mark.exercise
+        total[key] = total.get(key, 0.0) + mark.points
     rows = []
     for m in found:
         at, limit = timestamp(handed_in(m.exercise, m.student, places)), due.get(m.exercise)

@@ -184,8 +184,7 @@ def empty_fence(
         check = stack.enter_context(paper(ONLY_CHECK))
         users = stack.enter_context(open(server.spaces / "user", "rb", buffering=0))
         same = [] if root() else ["--userns", str(users.fileno())]
-        told = ("--info-fd", str(theirs.fileno()))
-        whole = fence(limits, check.fileno(), *same, *told)
+        whole = fence(limits, check.fileno(), *same, "--info-fd", str(theirs.fileno()))
         argv, options = stack.enter_context(hidden(whole))
         process = subprocess.Popen(
             group.entered([*argv, *STILL]) if group else [*argv, *STILL],
