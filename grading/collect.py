@@ -27,7 +27,7 @@ from grading.settings import Places, timestamp
 from grading.tables import written
 from grading.whose import Row, below, counts, joined, namesakes, read_roster, whose
 
-MOST, MOST_TOLD = 200, 4 << 20  # files of one zip, bytes of what is told of them
+MOST, MOST_TOLD = 50, 4 << 20  # files of one zip, bytes of what is told of them
 CALLED = "called.txt"  # beside a submission: how its file's name spelled the student
 COLUMNS = ("student", "exercise", "status", "handed in", "file", "reason")
 
@@ -119,7 +119,7 @@ def place(places: Places, row: Row) -> None:
     if row.time:
         text = row.time.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
         written(folder / "timestamp.txt", text.encode())
-    written(folder / CALLED, row.called)
+    written(folder / CALLED, tables.visible(row.called))
     if row.secret:
         written(folder / exchange.SECRET, row.secret)
 
@@ -163,10 +163,10 @@ def _rank(row: Row) -> tuple[bool, datetime, str]:
     return row.status == "collected", _time(row), row.path
 
 
-def _trust(row: Row) -> tuple[bool, bool, datetime]:
-    """Of two spellings a platform's own comes first, then the id, then the earlier one."""
+def _trust(row: Row) -> tuple[bool, datetime]:
+    """Of two spellings a platform's own comes first, else the earlier one."""
     platform = any(map(MOODLE.match, PurePosixPath(row.path).parts))
-    return not platform, row.called != row.student, _time(row)
+    return not platform, _time(row)
 
 
 def doubted(rows: Sequence[Row], places: Places) -> list[Row]:
@@ -180,7 +180,7 @@ def doubted(rows: Sequence[Row], places: Places) -> list[Row]:
         path = places.submitted / row.student / row.exercise / CALLED
         there = row.student and path.exists()
         spelled = path.read_text(encoding="utf-8") if there else other.called
-        if counts(row) and row.called != spelled:
+        if counts(row) and tables.visible(row.called) != tables.visible(spelled):
             told = f"is {row.called!r} the same as {spelled!r}? Not taken in"
             row = replace(row, status="doubtful", reason=joined(row.reason, told))
         found.append(row)

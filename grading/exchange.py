@@ -14,6 +14,7 @@ import re
 import secrets
 import shutil
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from grading.intake import LARGEST, File, HandIn
 from grading.settings import Places
 
 FOLDER = re.compile(r"^[^+]+\+[^+]+\+\d{4}-\d\d-\d\d [^+]+(\+.*)?$")
+MOST = 50  # hand-ins of one owner that are read, the latest
 SECRET = "submission_secret.txt"  # by which nbgrader names a page that its student alone finds
 
 
@@ -36,11 +38,17 @@ def is_exchange(source: Path) -> bool:
 
 
 def hand_ins(source: Path) -> Iterator[HandIn]:
-    """Every submission; its files are read under `owner/folder/file`, or say why they are not."""
-    for name in sorted(os.listdir(source)):
+    """The latest submissions of each owner; their files are read under `owner/folder/file`."""
+    found = []
+    for name in os.listdir(source):
         with suppress(FileNotFoundError):  # its student has just taken it back
             about = os.lstat(source / name)
-            yield HandIn(f"{owner(about)}/{name}", changed(about), partial(files, source, name))
+            found.append((changed(about), f"{owner(about)}/{name}", partial(files, source, name)))
+    count = Counter[str]()
+    for time, path, read in sorted(found, key=lambda one: one[:2], reverse=True):
+        count[path.partition("/")[0]] += 1
+        if count[path.partition("/")[0]] <= MOST:
+            yield HandIn(path, time, read)
 
 
 def files(source: Path, name: str) -> Iterator[File]:

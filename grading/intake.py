@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from grading.build import BuildError
 
 LARGEST = 20 << 20  # bytes of a file
+DEEPEST, LONGEST = 12, 400  # folders and letters of a path in a zip
 _NOISE = "checks.json .ds_store thumbs.db desktop.ini timestamp.txt submission_secret.txt"
 NOISE = frozenset(_NOISE.split())
 
@@ -175,6 +176,8 @@ def _zip_time(entry: zipfile.ZipInfo) -> datetime:
 def _unsafe(name: str, entry: zipfile.ZipInfo) -> str:
     """Why an entry is not read; empty if it is."""
     path = PurePosixPath(name)
+    if len(path.parts) > DEEPEST or len(name) > LONGEST:
+        return "its path is too long"
     if path.is_absolute() or ".." in path.parts or not path.parts or ":" in path.parts[0]:
         return "its path leads out of the archive"
     if stat.S_ISLNK(entry.external_attr >> 16):

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -39,6 +39,7 @@ class Student:
     name: str = ""
 
 
+@lru_cache(10_000)
 def plain(text: str) -> str:
     """A text without accents, capitals and signs, its words separated by spaces.
 

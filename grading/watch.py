@@ -185,7 +185,8 @@ def excess(roots: Sequence[int], limits: Limits) -> tuple[str, str] | None:
     pids = tree(*roots)
     if len(pids) > limits.processes:
         return "crashed", f"killed: more than {limits.processes} processes"
-    if limits.sockets and sockets(pids[-1]) > limits.sockets:
+    inside = limits.sockets and len(pids) > len(roots)  # before that all are the machine's
+    if inside and sockets(pids[-1]) > limits.sockets:
         return "crashed", f"killed: more than {limits.sockets} sockets"
     if sum(map(memory, pids)) > limits.memory:
         return too_much_memory(limits)

@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import time
+import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -257,3 +258,29 @@ def test_b_memory_that_sockets_hold_is_limited() -> None:
     cells = [nbformat.v4.new_code_cell(hoard)]
     done = sandbox.run(nbformat.v4.new_notebook(cells=cells), sandbox.Scene())
     assert (done.status, done.reason) == ("crashed", "killed: more than 512 sockets")
+
+
+def test_many_files_under_long_paths_stall_no_collection(places: Places, tmp_path: Path) -> None:
+    names = "".join(f"s{i:03d},First{i} Last{i}\n" for i in range(300))
+    places.roster.write_text("id,name\n" + names)
+    (tmp_path / "in").mkdir()
+    with zipfile.ZipFile(tmp_path / "in" / "s001.zip", "w") as archive:
+        for i in range(200):
+            deep = "/".join(f"w{j}" for j in range(200 if i % 2 else 8))
+            archive.writestr(f"{deep}/{i}/{NAME}.ipynb", '{"cells": []}')
+    (tmp_path / "in" / f"s002_{NAME}.ipynb").write_text(json.dumps(solved(NAME)))
+    begun = time.process_time()
+    found = [row for row in collect(tmp_path / "in", places) if row.status != "missing"]
+    assert time.process_time() - begun < 10
+    assert "more than 50 files" in "".join(row.reason for row in found)
+    assert "its path is too long" in "".join(row.reason for row in found)
+    assert [row.path for row in found if row.student == "s002"] == [f"s002_{NAME}.ipynb"]
+
+
+def test_a_flood_of_hand_ins_stalls_no_exchange(places: Places, tmp_path: Path) -> None:
+    inbound = tmp_path / "inbound"
+    for i in range(400):
+        folder = inbound / f"ada+{NAME}+2026-01-01 12:00:00 UTC+{i}"
+        folder.mkdir(parents=True)
+        (folder / f"{NAME}.ipynb").write_text(f'{{"cells": [], "x": {i}}}')
+    assert len(collect(inbound, places)) == 50
