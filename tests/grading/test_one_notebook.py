@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import time
+import warnings
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +24,8 @@ from grading.collect import collect
 from grading.insights import insights
 from grading.judge import cases
 from grading.marks import feedback, marks, write_marks
-from grading.settings import Places
-from grading.submission import How
+from grading.settings import Places, configuration
+from grading.submission import How, read_report, report_path
 
 NAME, SEED = "04_self_attention", "a seed"
 GRADED, MANUAL = "graded", "needs manual grading"
@@ -284,3 +285,22 @@ def test_a_flood_of_hand_ins_stalls_no_exchange(places: Places, tmp_path: Path) 
         folder.mkdir(parents=True)
         (folder / f"{NAME}.ipynb").write_text(f'{{"cells": [], "x": {i}}}')
     assert len(collect(inbound, places)) == 50
+
+
+def test_formgraders_button_grades_as_the_command_does(places: Places) -> None:
+    from nbgrader.apps.api import NbGraderAPI
+    from nbgrader.coursedir import CourseDirectory
+
+    hand_in(places, NAME, "ada", solved(NAME))
+    hand_in(places, NAME, "bob", b"no notebook")
+    config = configuration(places)
+    api = NbGraderAPI(CourseDirectory(config=config), config=config)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert api.autograde(NAME, "ada")["success"]
+        assert not api.autograde(NAME, "bob")["success"]
+    report = read_report(report_path(NAME, "ada", places))
+    assert report is not None
+    assert grade(places, {}) == {}
+    (again,) = grade_class(NAME, ["ada"], How(places), lambda: ThreadPoolExecutor(1))
+    assert again == report
