@@ -11,6 +11,7 @@ it; those run in `grading.sandbox`.
 """
 
 import ctypes
+import errno
 import gc
 import os
 import re
@@ -32,6 +33,7 @@ SECONDS, MEMORY, LARGEST = (
 WAIT = 20  # times as long as it may compute a child may last, where the machine is busy
 PR_SET_PDEATHSIG = 1
 DONE, TROUBLE, DISK = range(3)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)  # what no file that was read can cause
 
 
 class Trouble(RuntimeError):
@@ -55,7 +57,7 @@ def run(
 
     Raises:
         Trouble: it raised something, took more than it may, or died.
-        OSError: as `work` raised it.
+        OSError: the disk cannot be used.
     """
     read, write = os.pipe()
     with warnings.catch_warnings():
@@ -103,11 +105,11 @@ def _do(work: Callable[..., bytes], args: Any, write: int, seconds: int, writes:
         told, status = work(*args), DONE
     except MemoryError:
         told = f"it takes more than {MEMORY >> 20:,} MB of memory".encode()
-    except OSError as error:
-        status, told = DISK, f"{error.errno or 0} {error.strerror or error}".encode()
     except BaseException as error:
         text = " ".join(f"{type(error).__name__}: {error}"[:300].split())
         told = text.encode(errors="replace")
+        if isinstance(error, OSError) and error.errno in FULL:
+            status, told = DISK, f"{error.errno} {error.strerror}".encode()
     finally:
         with suppress(BaseException), open(write, "wb") as file:
             file.write(told)

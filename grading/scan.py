@@ -11,8 +11,7 @@ with its length.
 import io
 import re
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 _SUSPICIOUS = (
     "ctypes _ctypes ctypeslib cffi __array_interface__ __array_struct__ get_objects "
@@ -27,11 +26,6 @@ SUSPICIOUS = frozenset(_SUSPICIOUS.split())
 REPLACED = {"torch", "np", "numpy", "math", "F", "nn", "json"}
 USUAL = r"from attnlib\.check import (check|NotYet)(, *(check|NotYet))? *(#.*)?$"
 OURS = re.compile(r"vnd\.attnlib|ATTNLIB_")
-
-
-def code_cells(notebook: Mapping[str, Any]) -> list[str]:
-    """The sources of a notebook's code cells."""
-    return [str(c.get("source", "")) for c in notebook["cells"] if c.get("cell_type") == "code"]
 
 
 def scan(sources: Sequence[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """No file that was handed in stops, stalls or misleads a class: each way that once did, tried."""
 
+import errno
 import itertools
 import json
 import os
@@ -18,8 +19,9 @@ from classroom import answered, hand_in, notebook, released_class, solved
 
 from attnlib.check import MIME
 from attnlib.check.protocol import to_json
-from grading import sandbox
+from grading import child, sandbox
 from grading.autograde import grade_class
+from grading.child import Trouble
 from grading.collect import collect
 from grading.insights import insights
 from grading.judge import cases
@@ -304,3 +306,20 @@ def test_formgraders_button_grades_as_the_command_does(places: Places) -> None:
     assert grade(places, {}) == {}
     (again,) = grade_class(NAME, ["ada"], How(places), lambda: ThreadPoolExecutor(1))
     assert again == report
+
+
+@pytest.mark.parametrize("number", [errno.EFBIG, errno.EACCES, errno.ELOOP, errno.ENOSPC])
+def test_only_a_disk_that_cannot_be_used_stops_who_waits_for_a_child(number: int) -> None:
+    def work() -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(OSError if number == errno.ENOSPC else Trouble, match=os.strerror(number)):
+        child.run(work)
+
+
+def test_a_page_that_is_too_large_is_nobody_else_s_trouble(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grade(places, {"ada": solved(NAME)})
+    monkeypatch.setattr("grading.marks.LARGEST_PAGE", 50_000)
+    assert "ada: no page" in "".join(feedback([NAME], places))
