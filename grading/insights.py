@@ -153,8 +153,9 @@ def plain(source: str, known: Set[str]) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
             node.value = "…"
-        elif isinstance(node, ast.Constant) and len(repr(node.value)) > LONGEST_NUMBER:
-            node.value = 0
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float, complex):
+            longest = 4 if isinstance(node.value, int) else LONGEST_NUMBER
+            node.value = node.value if len(repr(node.value)) <= longest else 0
 
     def word(found: re.Match[str]) -> str:
         text = found[0]

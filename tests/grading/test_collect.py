@@ -467,6 +467,8 @@ def test_late_work_is_taken_and_told(tmp_path: Path, places: Places) -> None:
     assert "2 d 12 h after" in rows["di"].reason
     assert rows["ed"].status == "collected", "the same file handed in again is not late"
     assert submitted(places, "bob") == work("late")
+    late = {row["student"]: row["late"] for row in rows_of(write_marks(places))}
+    assert late == {"bob": "0 h 30 min", "cy": "", "di": "2 d 12 h", "ed": ""}
 
 
 def test_what_must_not_be_read_is_refused_with_a_reason(

@@ -110,6 +110,7 @@ def test_what_is_shown_of_an_answer_is_its_code() -> None:
     told = plain("import ada as x\nclass Ada(ada.Y, q=1):\n    q: 'Ada' = 12345678.5", words(NAME))
     assert "ada" not in told.lower()
     assert "1234" not in told
+    assert plain("x = 471101 + 4096 * True", {"x"}) == "x = 0 + 4096 * name1"
     assert "class name" in told
     assert told.endswith("q: '…' = 0")
 
