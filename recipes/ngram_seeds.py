@@ -26,7 +26,7 @@ from attnlib.training import token_stream
 from recipes.cards import result, rounded, sweep
 from recipes.language import LENGTH, SEED, STEPS, trained
 
-NETWORKS, SEEDS, OTHERS = ("ngram-5",), (SEED, 2, 3), slice(100, 300)
+NETWORKS, SEEDS, OTHERS = ("ngram-3", "ngram-5"), (SEED, 2, 3), slice(100, 300)
 
 
 @cache
