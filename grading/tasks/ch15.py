@@ -42,7 +42,7 @@ TERMS = Task(
     visible=(
         (torch.tensor([[5.0, 0.0], [-4.0, 7.0]]), torch.ones(2), 0.0, torch.eye(2), 0, 1),
         _drawn_parts(random.Random(7), Generator().manual_seed(1), 4, 3, 6),
-        _drawn_parts(random.Random(5), Generator().manual_seed(2), 7, 6, 5),
+        _drawn_parts(random.Random(5), Generator().manual_seed(2), 7, 6, 6),
     ),
     hidden=varied(_drawn_parts, {"n": 1, "d": 1, "D": 2}, scaled=((0, 3000), (2, 0.0), (3, 60))),
 )
