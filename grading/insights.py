@@ -274,7 +274,7 @@ def figure(works: Sequence[Work]) -> plots.Figure:
     total = [sum(mark.points for mark in one.marks.values()) for one in works]
     most = sum(mark.max_points for mark in works[0].marks.values())
     tried = sorted({one.attempts for one in works if one.attempts})
-    picture, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    picture, (left, right) = plt.subplots(1, 2, figsize=(7, 3), layout="constrained")
     left.hist(total, bins=range(int(most) + 2), align="left", color=plots.COLOURS[0])
     left.set(xlabel="points", ylabel="students", xlim=(-0.7, most + 0.7))
     groups = [[t for t, o in zip(total, works, strict=True) if o.attempts == n] for n in tried]
