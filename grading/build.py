@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlib.check.protocol import from_json, to_json
-from grading.judge import case, copied
+from grading.judge import case, copied, turned
 from grading.settings import ROOT, Places, configuration
 from grading.task import Task
 from grading.tasks import EXERCISES, exercise
@@ -84,7 +84,7 @@ def visible_cases(task: Task) -> list[dict[str, Any]]:
             entry["mistakes"] = {s: rounded(to_json(v), digits) for s, v in one.mistakes.items()}
         found.append(entry)
     last = task.named(copied_from(found[-1]["args"]))
-    found[-1]["args"] = rounded(to_json(last), digits)
+    found[-1]["args"] = turned(rounded(to_json(last), digits))
     return found
 
 

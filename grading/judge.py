@@ -86,8 +86,20 @@ def hidden_file(name: str, seed: str) -> str:
 
 
 def encoded(task: Task, inputs: Sequence[Args]) -> list[Any]:
-    """Inputs as JSON; the last one's arguments by name, for a task says how they are called."""
-    return [*map(to_json, inputs[:-1]), to_json(task.named(inputs[-1]))]
+    """Inputs as JSON. Every second lies turned in memory; the last one's arguments have names."""
+    data = [to_json(args) for args in [*inputs[:-1], task.named(inputs[-1])]]
+    return [turned(one) if i % 2 else one for i, one in enumerate(data)]
+
+
+def turned(data: Any) -> Any:
+    """Encoded data whose tensors are to lie in memory with their last two axes exchanged."""
+    if isinstance(data, list):
+        return [turned(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    if len(data.get("shape", ())) > 1:
+        return data | {"turned": True}
+    return {key: turned(one) for key, one in data.items()}
 
 
 def case(task: Task, args: Args) -> Case:

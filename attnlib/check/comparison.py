@@ -210,6 +210,7 @@ def _array_difference(expected: Any, answer: Any, tolerance: float, name: str) -
     # float64 holds every float exactly, and int64 every whole number
     kind = torch.float64 if "float" in dtype_name(expected) else torch.int64
     e, a = (torch.as_tensor(x).to(kind) for x in (expected, answer))
+    tolerance = max(tolerance, 0.01) if "16" in dtype_name(expected) else tolerance
     right = (e == a) | (e.isnan() & a.isnan())
     if kind == torch.float64:
         right |= e.isfinite() & ((a - e).abs() <= tolerance * (1 + e.abs()))

@@ -1,8 +1,10 @@
 """The autograded tasks, a module per chapter: ch01 … ch15, each with `TASKS`."""
 
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
+from grading.answers import mistakes
 from grading.task import Task
 
 EXERCISES = (
@@ -34,7 +36,7 @@ def exercise(name: str) -> dict[str, Task]:
     if name not in EXERCISES:
         raise ValueError(f"no exercise is called {name!r}; there are: {', '.join(EXERCISES)}")
     tasks: tuple[Task, ...] = import_module(f"grading.tasks.ch{name[:2]}").TASKS
-    named = {task.name: task for task in tasks}
+    named = {one.name: replace(one, mistakes=mistakes(name, one.name)) for one in tasks}
     if len(named) < len(tasks):
         raise ValueError(f"two tasks of {name} share a name: {[task.name for task in tasks]}")
     return named

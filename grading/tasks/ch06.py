@@ -3,7 +3,7 @@
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise, product
 from typing import Any
 
@@ -70,55 +70,6 @@ def _longest_first(word: str, merges: Merges) -> list[str]:
     return tokens
 
 
-def _leftmost_first(word: str, merges: Merges) -> list[str]:
-    """Joins the first pair from the left that is any merge, and starts again."""
-    tokens, known = list(word), {tuple(pair) for pair in merges}
-    while True:
-        found = [i for i, pair in enumerate(pairwise(tokens)) if pair in known]
-        if not found:
-            return tokens
-        tokens[found[0] : found[0] + 2] = ["".join(tokens[found[0] : found[0] + 2])]
-
-
-def _first_only(word: str, merges: Merges) -> list[str]:
-    tokens = list(word)
-    for left, right in merges:
-        for i, pair in enumerate(pairwise(tokens)):
-            if pair == (left, right):
-                tokens[i : i + 2] = [left + right]
-                break
-    return tokens
-
-
-def _one_walk(word: str, merges: Merges) -> list[str]:
-    """Joins letters that are any merge, from left to right; what is joined stays."""
-    out: list[str] = []
-    i = 0
-    while i < len(word):
-        two = tuple(word[i : i + 2]) in {tuple(pair) for pair in merges}
-        out.append(word[i : i + 2] if two else word[i])
-        i += 2 if two else 1
-    return out
-
-
-def _from_the_right(word: str, merges: Merges) -> list[str]:
-    back = list(word[::-1])  # the word and its tokens, read backwards
-    for left, right in merges:
-        back = _joined(back, (right[::-1], left[::-1]))
-    return [token[::-1] for token in back[::-1]]
-
-
-def _by_text(word: str, merges: Merges) -> list[str]:
-    """Joins neighbours whose joined text is a token, whatever the pair was."""
-    tokens = list(word)
-    age = {left + right: i for i, (left, right) in reversed(list(enumerate(merges)))}
-    while True:
-        pairs = [pair for pair in pairwise(tokens) if "".join(pair) in age]
-        if not pairs:
-            return tokens
-        tokens = _joined(tokens, min(pairs, key=lambda p: age["".join(p)]))
-
-
 def _word(rng: random.Random, letters: str, low: int, high: int) -> str:
     return "".join(rng.choice(letters) for _ in range(rng.randint(low, high)))
 
@@ -174,30 +125,6 @@ ENCODE = Task(
         ),
     ),
     hidden=_encode_hidden,
-    mistakes={
-        "you take the longest token that fits from the left: encoding replays the merges in the "
-        "order in which they were learned.": _longest_first,
-        "you join the first pair from the left that is any merge: of the pairs that the word has, "
-        "the *oldest* merge comes first, wherever it stands.": _leftmost_first,
-        "you join only the first position where a pair stands: one merge joins every such pair of "
-        "the word.": _first_only,
-        "you apply the newest merge first: they are replayed from the oldest on.": (
-            lambda word, merges: _replayed(word, merges[::-1])
-        ),
-        "you walk over the letters once and join where two of them are a pair: tokens that were "
-        "joined can be joined again, and the *oldest* merge comes first, not the leftmost.": (
-            _one_walk
-        ),
-        "you join from the right: in a, a, a the first two become one token.": _from_the_right,
-        "you join neighbours whenever their text is a token: a merge is a pair, and only its own "
-        "two tokens are joined.": _by_text,
-        "you stop after one merge: go on until the word has no pair that is a merge.": (
-            lambda word, merges: next(
-                (new for pair in merges if (new := _joined(list(word), tuple(pair))) != list(word)),
-                list(word),
-            )
-        ),
-    },
 )
 
 
@@ -306,34 +233,6 @@ def _counts(words: Words) -> Counter[Pair]:
     return counts
 
 
-def _choose(
-    key: Callable[[Pair, dict[str, int]], Any], count: Callable[[Words], Counter[Pair]] = _counts
-) -> Callable[[Words, dict[str, int]], Pair]:
-    def wrong(words: Words, age: dict[str, int]) -> Pair:
-        counts = count(words)
-        return min(counts, key=lambda p: (-counts[p], key(p, age)))
-
-    return wrong
-
-
-def _by_age(pair: Pair, age: dict[str, int]) -> tuple[int, int]:
-    return age[pair[0]], age[pair[1]]
-
-
-def _no_overlap(words: Words) -> Counter[Pair]:
-    counts: Counter[Pair] = Counter()
-    for tokens, times in words:
-        for pair in set(pairwise(tokens)):
-            counts[pair] += times * (len(tokens) - len(_joined(tokens, pair)))
-    return counts
-
-
-def _across(words: Words) -> Counter[Pair]:
-    return _counts(words) + Counter(
-        (one[0][-1], other[0][0]) for one, other in pairwise(words) if one[0] and other[0]
-    )
-
-
 def _crossing(a: str, b: str, c: str, d: str) -> tuple[Words, dict[str, int]]:
     """Three pairs occur twice; across the words, a and b meet three times."""
     words = ("bc", "cda", "bcd", "ca", "bd", "da", "b")
@@ -414,56 +313,6 @@ BEST = Task(
         _many_equal("abcde"),
     ),
     hidden=_best_hidden,
-    mistakes={
-        "you count each word once, however often it occurs: a word that occurs five times adds "
-        "five to each of its pairs.": _choose(
-            _by_age, lambda words: Counter(pair for tokens, _ in words for pair in pairwise(tokens))
-        ),
-        "you count a pair once per word: it may stand in a word several times.": _choose(
-            _by_age,
-            lambda words: _counts([([*pair], n) for t, n in words for pair in set(pairwise(t))]),
-        ),
-        "you count a, a, a as one pair: the trainer of the chapter counts every position, so it is "
-        "two.": _choose(_by_age, _no_overlap),
-        "you count pairs across the border of two words: each word is looked at alone.": _choose(
-            _by_age, _across
-        ),
-        "among equals you take the pair that was seen first: take the oldest left token, then the "
-        "oldest right one.": _choose(lambda pair, age: 0),
-        "among equals you look at the left token only: if several pairs have the same left token, "
-        "the oldest right one decides.": _choose(lambda pair, age: age[pair[0]]),
-        "among equals you go by the alphabet: what counts is the number in `age`.": _choose(
-            lambda pair, age: pair
-        ),
-        "among equals you take the youngest tokens: the smaller number is the older token.": (
-            _choose(lambda pair, age: (-age[pair[0]], -age[pair[1]]))
-        ),
-        "among equals you take the *youngest* left token: the smaller number is the older token, "
-        "so it is age without a minus in a min, and with one in a max.": _choose(
-            lambda pair, age: (-age[pair[0]], age[pair[1]])
-        ),
-        "among equals with the same left token you take the *youngest* right one: take the oldest. "
-        "In a max both ages have a minus.": _choose(
-            lambda pair, age: (age[pair[0]], -age[pair[1]])
-        ),
-        "among equals you go by the younger token of a pair, on whichever side it stands: the left "
-        "one decides, and the right one only if the left ones are the same.": _choose(
-            lambda pair, age: max(_by_age(pair, age))
-        ),
-        "among equals you look at the right token first: the left one decides, and the right one "
-        "only if the left ones are the same.": _choose(lambda pair, age: _by_age(pair, age)[::-1]),
-        "among equals you go by the older token of a pair, on whichever side it stands: the left "
-        "one decides, and the right one only if the left ones are the same.": _choose(
-            lambda pair, age: min(_by_age(pair, age))
-        ),
-        "you let age come before frequency: the most frequent pair wins, and age decides only "
-        "among equals.": lambda words, age: min(_counts(words), key=lambda p: _by_age(p, age)),
-        "this is the rarest pair: the most frequent one is merged.": (
-            lambda words, age: min(
-                _counts(words), key=lambda p: (_counts(words)[p], _by_age(p, age))
-            )
-        ),
-    },
 )
 
 
@@ -480,34 +329,6 @@ def _expand(i: int, merges: Numbers) -> bytes:
 
 def _text(ids: Ids, merges: Numbers) -> str:
     return b"".join(_expand(i, merges) for i in ids).decode("utf-8", errors="replace")
-
-
-def _piece_by_piece(ids: Ids, merges: Numbers) -> str:
-    return "".join(_expand(i, merges).decode("utf-8", errors="replace") for i in ids)
-
-
-def _byte_by_byte(ids: Ids, merges: Numbers) -> str:
-    return "".join(chr(byte) for i in ids for byte in _expand(i, merges))
-
-
-def _ignore(ids: Ids, merges: Numbers) -> str:
-    return b"".join(_expand(i, merges) for i in ids).decode("utf-8", errors="ignore")
-
-
-def _ascii(ids: Ids, merges: Numbers) -> str:
-    return b"".join(_expand(i, merges) for i in ids).decode("ascii", errors="replace")
-
-
-def _swapped(ids: Ids, merges: Numbers) -> str:
-    return _text(ids, [(right, left) for left, right in merges])
-
-
-def _from_257(ids: Ids, merges: Numbers) -> str:
-    return _text([i - 1 if i > 256 else i for i in ids], merges)
-
-
-def _reversed(ids: Ids, merges: Numbers) -> str:
-    return _text(ids[::-1], merges)
 
 
 TEXTS = (
@@ -565,21 +386,6 @@ DECODE = Task(
         ([239, 187, 191, 256], [(104, 105)]),  # a mark that some programs write first
     ),
     hidden=_decode_hidden,
-    mistakes={
-        "you decode token by token: a character may lie in two tokens, so put all bytes together "
-        "first and decode once.": _piece_by_piece,
-        "you turn each byte into a character of its own (chr, or latin-1): bytes are decoded as "
-        "UTF-8, where é is two of them.": _byte_by_byte,
-        "you decode as ASCII, where every byte above 127 is an error: UTF-8 makes é of two of "
-        "them.": _ascii,
-        "you drop the bytes that are no UTF-8: each should become �, errors='replace'.": _ignore,
-        "you strip the text: the spaces and line breaks at its ends belong to it.": (
-            lambda ids, merges: _text(ids, merges).strip()
-        ),
-        "you put the right part of a merge before the left one.": _swapped,
-        "your merges begin at id 257: the first merge makes id 256.": _from_257,
-        "the text comes out backwards: the tokens stand in the order of the list.": _reversed,
-    },
 )
 
 
@@ -609,43 +415,6 @@ BITS = Task(
         (54.0, 600, "Un café, s’il vous plaît. " * 60),
     ),
     hidden=_bits_hidden,
-    mistakes={
-        "you count characters: é is one character and two bytes, len(text.encode()) counts "
-        "bytes.": lambda perplexity, tokens, text: math.log2(perplexity) * tokens / len(text),
-        "you count UTF-16: a text in UTF-8 has len(text.encode()) bytes.": (
-            lambda perplexity, tokens, text: (
-                math.log2(perplexity) * tokens / len(text.encode("utf-16"))
-            )
-        ),
-        "you leave the spaces or the line break at the end out: they are bytes of the text too.": (
-            lambda perplexity, tokens, text: _bits(perplexity, tokens, text.strip())
-        ),
-        "this is in nats per byte: divide by ln 2 for bits.": (
-            lambda perplexity, tokens, text: _bits(perplexity, tokens, text) * math.log(2)
-        ),
-        "you multiply by ln 2: bits are nats divided by it, so they are the larger number.": (
-            lambda perplexity, tokens, text: _bits(perplexity, tokens, text) * math.log(2) ** 2
-        ),
-        "these are bits per token: times the tokens, divided by the bytes.": (
-            lambda perplexity, tokens, text: math.log2(perplexity)
-        ),
-        "tokens and bytes are exchanged: all tokens together cost tokens times the bits of one, "
-        "and the bytes share it.": lambda perplexity, tokens, text: (
-            math.log2(perplexity) * len(text.encode()) / tokens
-        ),
-        "the logarithm is missing: the perplexity is e to the loss, so take its logarithm.": (
-            lambda perplexity, tokens, text: perplexity / math.log(2) * tokens / len(text.encode())
-        ),
-        "this is the perplexity per byte: take its logarithm, in base 2.": (
-            lambda perplexity, tokens, text: 2 ** _bits(perplexity, tokens, text)
-        ),
-        "these are the bits of the whole text: divide them by the number of its bytes.": (
-            lambda perplexity, tokens, text: math.log2(perplexity) * tokens
-        ),
-        "you take the logarithm of base 10: nats need the natural one, bits that of base 2.": (
-            lambda perplexity, tokens, text: math.log10(perplexity) * tokens / len(text.encode())
-        ),
-    },
 )
 
 

@@ -1,15 +1,14 @@
 """Tasks of chapter 12: null space, another row, rank bound, log-rank, effective attention."""
 
 import random
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
 
 NOISE = 1e-5  # of the largest singular value: what lies below it counts as 0
@@ -30,19 +29,27 @@ def _double(rows: Table) -> Tensor:
 
 
 def _written(
-    generator: Generator, n: int, d_v: int, d: int, repeats: int = 0, single: bool = False
+    rng: random.Random,
+    generator: Generator,
+    n: int,
+    d_v: int,
+    d: int,
+    hidden: Sequence[int] = (),
+    size: float = 0,
 ) -> Tensor:
-    """T = V W_O of n tokens, the last ones repeating the first; with no doubtful singular value.
+    """T = V W_O of n tokens, of any size; with no doubtful singular value, nor without the hidden.
 
-    With `single`, it is multiplied in single precision: what should be 0 is then rounding.
+    The last tokens may repeat the first ones. T is multiplied in single precision: what should be
+    0 is rounding.
     """
     while True:
-        V = torch.randn(n, d_v, generator=generator)
-        V[n - repeats :] = V[:repeats]
+        again = min(rng.choice((0, 0, 1, 2)), n // 2)
+        V = torch.randn(n, d_v, generator=generator)[[*range(n - again), *range(again)]]
         W_O = torch.randn(d_v, d, generator=generator)
-        T = (V @ W_O).double() if single else V.double() @ W_O.double()
-        values = torch.linalg.svdvals(_ones(T))
-        if not ((values > 1e-6 * values[0]) & (values < 1e-3 * values[0])).any():
+        T = (size or rng.choice((1, 1000, 0.001))) * (V @ W_O).double()
+        left = [i for i in range(n) if i not in hidden]
+        values = [torch.linalg.svdvals(_ones(X)) for X in (T, T[left])]
+        if not any(((v > 1e-6 * v[0]) & (v < 1e-4 * v[0])).any() for v in values):
             return T
 
 
@@ -117,7 +124,9 @@ def _refuse_basis(args: tuple[Any, ...], answer: Any) -> str | None:
         return f"the answer has the dtype {str(answer.dtype)[6:]}, expected float64"
     if not torch.isfinite(answer).all():
         return "an entry is not a finite number"
-    if (nullity or answer.shape[1] == n) and (named := _not_null(answer, X, n - nullity)):
+    moves = bool(((answer.mT @ X).abs() > 1e-4 * torch.linalg.svdvals(X)[0]).any())
+    counted = nullity or answer.shape[1] == n
+    if moves and counted and (named := _not_null(answer, X, n - nullity)):
         return named
     if answer.shape[1] != nullity:
         return _miscounted(answer, T, nullity)
@@ -138,16 +147,16 @@ def _refuse_basis(args: tuple[Any, ...], answer: Any) -> str | None:
     return None
 
 
-def _basis_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
-    d_v = rng.randint(3, 5)
-    sizes = [(d_v + k, d_v, 9) for k in (-1, 1, 2)]  # no freedom, none, one direction
-    sizes += [(rng.randint(12, 16), d_v, 4), (11, 6, 3), (10, 2, 10), (1, 2, 3)]
-    cases = [_written(generator, *size) for size in sizes]
-    cases.append(_written(generator, 9, 7, 8, repeats=3))
-    cases += [scale * _written(generator, 14, 4, 6, single=True) for scale in (300.0, 0.02)]
-    T = _written(generator, 8, 3, 5)
-    T[:, rng.randint(0, 4)] = 2.0  # then the ones add nothing
-    return [*((one,) for one in [*cases, T]), (torch.zeros(5, 2).double(),)]
+def _drawn_T(rng: random.Random, generator: Generator, n: int, d_v: int, d: int) -> tuple[Tensor]:
+    return (_written(rng, generator, n, d_v, d),)
+
+
+def _flat(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
+    """Columns of T that are constant: the ones add nothing. A rank below the width: rounding."""
+    T = torch.randn(8, 5, generator=generator).double()
+    T[:, rng.randint(0, 4)] = 2.0
+    rounded = [(_written(rng, generator, 14, 4, 6, size=x),) for x in (1, 1000)]
+    return [(T,), (torch.zeros(5, 2).double(),), *rounded]
 
 
 FOUR = _double([[1, 0], [0, 1], [1, 1], [0, 0]])
@@ -173,7 +182,7 @@ NULL_SPACE = Task(
         (10_000 * THIRDS,),
         (_double([[1, 2], [1, 3], [1, 5], [1, 0]]),),
     ),
-    hidden=_basis_hidden,
+    hidden=varied(_drawn_T, {"n": 1, "d_v": 1, "d": 1}, dtypes=(), also=_flat),
     accepts=_refuse_basis,
     tolerance=1e-6,
 )
@@ -230,34 +239,26 @@ def _refuse_row(args: tuple[Any, ...], answer: Any) -> str | None:
     return None
 
 
-def _weights(generator: Generator, n: int, hidden: Sequence[int] = ()) -> Tensor:
-    scores = 1.5 * torch.randn(n, generator=generator, dtype=torch.float64)
-    scores[list(hidden)] = -torch.inf
-    return scores.softmax(-1)
+def _drawn_row(
+    rng: random.Random, generator: Generator, n: int, d_v: int, d: int, zeros: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Weights, some of them 0, and T, so that the words with weight have a null space."""
+    while True:
+        without = min(rng.choice((0, 0, 1, 2, 3)), n - 2) if zeros is None else zeros
+        hidden = rng.sample(range(n), without)
+        scores = 1.5 * torch.randn(n, generator=generator, dtype=torch.float64)
+        scores[hidden] = -torch.inf
+        a, T = scores.softmax(-1), _written(rng, generator, n, d_v, d, hidden)
+        if _rank(_ones(T[a > 0])) < n - len(hidden):
+            return a, T
 
 
-def _row_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    cases = []
-    d_v = rng.randint(3, 4)
-    for n, d, hidden in (
-        (d_v + 2, 7, ()),  # one direction
-        (rng.randint(9, 14), 5, ()),
-        (12, d_v, (9, 10, 11)),  # padding
-        (11, 8, (0, 3, 4)),
-        (d_v + 5, 6, (1, 4, 5)),  # one direction for the words that are left, more for all
-        (13, 2, (12,)),
-    ):
-        cases.append((_weights(generator, n, hidden), _written(generator, n, d_v, d)))
-    cases.append((_weights(generator, 6), _written(generator, 6, 5, 5, repeats=1)))
-    cases.append((_weights(generator, 10), 50 * _written(generator, 10, d_v, 6)))
-    peak = torch.tensor([0.0] * 7 + [10.0]).double().softmax(-1)  # nearly all on one word
-    cases.append((peak, _written(generator, 8, 4, 4)))
-    n = rng.randint(5, 6)  # square, twice
-    cases += [(_weights(generator, n), _written(generator, n, 2, n)) for _ in "ab"]
-    for n, d_v, d in ((7, 2, 9), (9, 3, 12)):  # short, wide, of low rank, in single precision
-        T = 0.1 * _written(generator, n, d_v, d, single=True)
-        cases.append((_weights(generator, n), T))
-    return cases
+def _peak(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """Nearly all weight on one word, where a fixed threshold leaves out the others; long, wide."""
+    a = torch.tensor([0.0] * 7 + [20.0]).double().softmax(-1)
+    sizes = ((12, 3, 5, 4), (12, 5, 3, 2), (7, 2, 9, 0), (9, 2, 12, 0), (8, 3, 11, 1))
+    rows = [_drawn_row(rng, generator, *size) for size in sizes]
+    return [(a, _written(rng, generator, 8, 4, 4)), *rows]
 
 
 OTHER_ROW = Task(
@@ -278,7 +279,7 @@ OTHER_ROW = Task(
         ),
         (_double([[0.3, 0.2, 0.1, 0.1, 0.2, 0.1]])[0], WIDE),
     ),
-    hidden=_row_hidden,
+    hidden=varied(_drawn_row, {"n": 2, "d_v": 1, "d": 1}, dtypes=(), also=_peak),
     accepts=_refuse_row,
     tolerance=1e-6,
 )
@@ -287,7 +288,6 @@ OTHER_ROW = Task(
 # --- rank_and_nullity -----------------------------------------------------------------------------
 
 Two = tuple[int, int]
-Count = Callable[[list[int], int, int, bool], Two]
 
 
 def _rank_and_nullity(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
@@ -301,44 +301,23 @@ def _rank_and_nullity(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
     return rank, len(ids) - rank
 
 
-def _counted(way: Callable[[int, int, int, int], Two]) -> Count:
-    """Another rule, from the rows that differ, all rows, and both widths."""
-    return lambda ids, d_v, d, positions: way(
-        len(ids) if positions else len(set(ids)), len(ids), d_v, d
-    )
+def _drawn_ids(
+    rng: random.Random, generator: Generator, n: int, words: int, d_v: int, d: int
+) -> tuple[list[int], int, int, bool]:
+    """A text of n tokens, of so many different words at most; their numbers may begin with 0."""
+    few = rng.sample(range(rng.choice((words, 40))), words)
+    return rng.choices(few, k=n), d_v, d, rng.random() < 0.5
 
 
-def _less(rank: int, n: int) -> Two:
-    return rank, n - rank
-
-
-def _count_hidden(
+def _turning_points(
     rng: random.Random, generator: Generator
-) -> Sequence[tuple[list[int], int, int, bool]]:
-    d_v = rng.randint(4, 6)
-    cases = []
-    for n in (d_v - 1, d_v, d_v + 1, d_v + 2, 2 * d_v + 3):
-        cases.append((rng.sample(range(40), n), d_v, 9, bool(n % 2)))
-    for n, distinct in ((9, 3), (12, d_v + 1), (15, 9), (rng.randint(20, 30), 12)):
-        few = rng.sample(range(40), distinct)
-        ids = few + [rng.choice(few) for _ in range(n - distinct)]
-        rng.shuffle(ids)
-        cases += [(ids, d_v, 8, False), (ids, 10, d_v, n % 2 == 1)]
-    one, two, three = rng.sample(range(40), 3)
-    cases.append(([one, one, two, three, one, two], 8, 9, False))  # neighbours, and others
-    return [*cases, ([7], 2, 3, True), ([4] * rng.randint(3, 6), 3, 3, True)]
-
-
-def _runs(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
-    """Only neighbours are compared."""
-    rows = len(ids) if positions else 1 + sum(one != other for one, other in pairwise(ids))
-    return _less(min(rows, min(d_v, d) + 1), len(ids))
-
-
-def _largest(ids: list[int], d_v: int, d: int, positions: bool) -> Two:
-    """The largest number stands for the number of different words."""
-    rows = len(ids) if positions else max(ids) + 1
-    return _less(min(rows, min(d_v, d) + 1), len(ids))
+) -> list[tuple[list[int], int, int, bool]]:
+    """As many different rows as the widths and the ones make, or one more; with and without."""
+    width = rng.randint(3, 6)
+    few = rng.sample(range(40), width + 2)
+    texts = [few[:-1], few, [*few[:-1], few[0]], [few[0], *few[:3], few[0], few[2]]]
+    cases = [(ids, width, 9, positions) for ids in texts for positions in (False, True)]
+    return [*cases, (few, 9, width, True), ([*few, *few], 9, width, False)]
 
 
 REPEATED = [5, 1, 5, 2, 3, 1, 4, 6, 5]
@@ -353,74 +332,9 @@ COUNT = Task(
         (REPEATED, 6, 3, True),
         ([2, 5, 2, 2, 5, 2], 6, 7, False),
     ),
-    hidden=_count_hidden,
-    mistakes={
-        "this is as printed: for a short text the rank is then larger than the number of rows, "
-        "and the nullity is negative.": _counted(
-            lambda rows, n, d_v, d: (min(n, d_v, d) + 1, n - d_v - 1)
-        ),
-        "the nullity is cut off at 0, but the rank is still as printed: the + 1 belongs to d_v, "
-        "and no matrix of d_s rows has a rank above d_s.": _counted(
-            lambda rows, n, d_v, d: (min(n, d_v, d) + 1, max(0, n - d_v - 1))
-        ),
-        "the nullity is d_s − rank, but the rank is still as printed: the + 1 belongs to the "
-        "widths, and no matrix of d_s rows has a rank above d_s.": _counted(
-            lambda rows, n, d_v, d: _less(min(n, d_v, d) + 1, n)
-        ),
-        "the rank is right, and the nullity is the printed one, cut off at 0: it is d_s − rank.": (
-            _counted(lambda rows, n, d_v, d: (min(rows, min(d_v, d) + 1), max(0, n - d_v - 1)))
-        ),
-        "the number of different rows gets the + 1 as well: rows that are equal stay equal with a "
-        "1 behind each, so only the widths get it.": _counted(
-            lambda rows, n, d_v, d: _less(min(n, min(rows, d_v, d) + 1), n)
-        ),
-        "only d_v gets the + 1: the rank of T is at most the smaller of d_v and d, and the ones "
-        "add 1 to that.": _counted(lambda rows, n, d_v, d: _less(min(rows, d_v + 1, d), n)),
-        "only d gets the + 1: the rank of T is at most the smaller of d_v and d, and the ones "
-        "add 1 to that.": _counted(lambda rows, n, d_v, d: _less(min(rows, d_v, d + 1), n)),
-        "the + 1 stands outside the smallest of the three, as printed: the ones add to the "
-        "widths, and not to the number of rows.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, d_v, d) + 1, n)
-        ),
-        "you do not look at `positions`: without them equal words have equal rows, and only "
-        "different rows add to the rank.": _counted(
-            lambda rows, n, d_v, d: _less(min(n, min(d_v, d) + 1), n)
-        ),
-        "you count a word once where it stands twice in a row: wherever it stands again, its row "
-        "is the same without positions.": _runs,
-        "you take the largest number in `ids` for the number of different words: numbers may be "
-        "missing below it, so count those that occur.": _largest,
-        "equal words have different rows as soon as the model has positions.": (
-            lambda ids, d_v, d, positions: _less(min(len(set(ids)), min(d_v, d) + 1), len(ids))
-        ),
-        "it is the other way round: *without* positions equal words have equal rows.": (
-            lambda ids, d_v, d, positions: _rank_and_nullity(ids, d_v, d, not positions)
-        ),
-        "the nullity is counted among the different words: it is d_s − rank, and d_s is the "
-        "length of the text.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, min(d_v, d) + 1), rows)
-        ),
-        "your rank knows of repeated words, but your nullity does not: it is d_s − rank.": (
-            _counted(
-                lambda rows, n, d_v, d: (min(rows, min(d_v, d) + 1), max(0, n - min(d_v, d) - 1))
-            )
-        ),
-        "the column of ones is missing: it can add 1 to the rank of T.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, d_v, d), n)
-        ),
-        "d does not occur: T = V W_O has d columns, so its rank is at most d, too.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, d_v + 1), n)
-        ),
-        "d_v does not occur: T = V W_O passes through d_v numbers.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, d + 1), n)
-        ),
-        "the widths stand for their larger one: the rank of a product is at most the smaller.": (
-            _counted(lambda rows, n, d_v, d: _less(min(rows, max(d_v, d) + 1), n))
-        ),
-        "the order is rank, nullity.": _counted(
-            lambda rows, n, d_v, d: _less(min(rows, min(d_v, d) + 1), n)[::-1]
-        ),
-    },
+    hidden=varied(
+        _drawn_ids, {"n": 1, "words": 1, "d_v": 1, "d": 1}, dtypes=(), also=_turning_points
+    ),
 )
 
 
@@ -439,56 +353,10 @@ def _width_needed(A: Tensor) -> Tensor:
     return torch.tensor(found)
 
 
-def _counted_above(X: Tensor) -> Tensor:
-    rank: Tensor = (torch.linalg.svdvals(X) > 1e-6).sum(-1)
-    return rank
-
-
-def _ranked(
-    change: Callable[[Tensor], Tensor],
-    none: int = -1,
-    rank: Callable[[Tensor], Tensor] = _counted_above,
-    possible: Callable[[Tensor], Tensor] = lambda A: (A > 0).flatten(1).all(-1),
-) -> Callable[[Tensor], Tensor]:
-    """A width with another matrix in place of the centred logarithm, another line or test."""
-    return lambda A: torch.where(possible(A), rank(change(A)), none)
-
-
-def _log(A: Tensor, least: float = 1e-300) -> Tensor:
-    return A.clamp(min=least).log()
-
-
 def _centred(x: Tensor, *axes: int) -> Tensor:
     for axis in axes:
         x = x - x.mean(axis, keepdim=True)
     return x
-
-
-def _zero_is_small(A: Tensor) -> Tensor:
-    return _counted_above(_centred_log(A))
-
-
-def _centred_log(A: Tensor) -> Tensor:
-    return _centred(_log(A), -1)
-
-
-def _more(A: Tensor, more: float) -> Tensor:
-    return _centred((A + more).log(), -1)
-
-
-def _any(A: Tensor) -> Tensor:
-    return torch.ones(len(A), dtype=torch.bool)
-
-
-def _share(X: Tensor) -> Tensor:
-    """A line at a share of the largest singular value, as in 12.1."""
-    values = torch.linalg.svdvals(X)
-    rank: Tensor = (values > 1e-5 * values[..., :1]).sum(-1)
-    return rank
-
-
-def _one_spoils_all(A: Tensor) -> Tensor:
-    return _zero_is_small(A) if (A > 0).all() else torch.full((len(A),), -1)
 
 
 def _map(
@@ -517,35 +385,28 @@ def _single(generator: Generator, T: int, S: int) -> Tensor:
 
 
 def _tiny() -> Tensor:
-    """Three maps of width 1, with the least weights of 1e-20, 1e-14 and 1e-8."""
+    """Four maps of width 1, with the least weights of 1e-20, 1e-14, 1e-8 and 1e-4."""
     q, k = _double([[1, -1, 0.5]]), _double([[0, 1, 3]])
-    return torch.stack([scale * q.mT * k for scale in (15.35, 10.75, 6.1)]).softmax(-1)
+    return torch.stack([scale * q.mT * k for scale in (15.35, 10.75, 6.1, 3)]).softmax(-1)
 
 
-def _with_zeros(generator: Generator, T: int, S: int) -> Tensor:
-    """Three maps, with a weight of 0 in the last row, in the first one, and in every row."""
-    scores = torch.randn(3, T, S, generator=generator).double()
+def _drawn_maps(
+    rng: random.Random, generator: Generator, T: int, S: int, d_k: int, maps: int
+) -> tuple[Tensor]:
+    """Maps of any width up to d_k, some with weights of 0."""
+    zeros = [min(rng.choice((0, 0, 0, 1, 2)), S - 1) for _ in range(maps)]
+    how = [(rng.randint(0, d_k), rng.random() < 0.5, n) for n in zeros]
+    return (torch.stack([_map(generator, T, S, *one) for one in how]),)
+
+
+def _special(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
+    """Zeros in one row or in all, weights of 1e-20, single precision, even rows that round."""
+    scores = torch.randn(3, 5, 6, generator=generator).double()
     scores[0, -1, 1] = scores[1, 0, 2] = -torch.inf
     scores[2, :, 1] = -torch.inf
-    return scores.softmax(-1)
-
-
-def _width_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
-    T, S = rng.sample(range(6, 10), 2)
-    cases = [
-        [(1, False, 0), (2, True, 0), (3, False, 0)],
-        [(3, True, 0), (2, False, 1), (4, False, 0), (1, True, 2)],
-        [(12, False, 0), (0, False, 0), (0, True, 0)],
-        [(5, True, 0), (rng.randint(1, 4), False, 0)],
-        [(2, False, 0)],
-    ]
-    maps = [torch.stack([_map(generator, T, S, *one) for one in case]) for case in cases]
-    square = [torch.stack([_map(generator, 5, 5, k) for k in (2, 9, 1, 3, 2)]) for _ in "ab"]
-    even = torch.full((2, 7, rng.choice((3, 7, 9))), 1.0).double().softmax(-1)
-    tall = torch.stack([_map(generator, 9, 4, k, k == 1) for k in (8, 1)])
-    zeros, tiny = _with_zeros(generator, 5, 6), _tiny()[:, [0, 1, 2, 1]][..., [2, 0, 1]]
-    last = [tall, zeros, tiny, _single(generator, 4, 7)]
-    return [*((one,) for one in [*maps, *square, *last]), (even,)]
+    tiny = _tiny()[:, [0, 1, 2, 1]][..., [2, 0, 1]]
+    even = torch.ones(2, 7, rng.choice((3, 7, 9))).double().softmax(-1)
+    return [(A,) for A in (scores.softmax(-1), tiny, _single(generator, 4, 7), even)]
 
 
 def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
@@ -553,7 +414,6 @@ def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
     return torch.stack([_map(generator, T, S, *one) for one in made])
 
 
-ADDED = {"a small number": 1e-9, "a number as small as 1e-12": 1e-12}
 BY_HAND = [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
 EVEN, ZERO = [0.25] * 4, [0.5, 0.0, 0.25, 0.25]
 # scores (−1, 0, 0, 1) times ln 4, and the same with the other sign: width 1, but two in the weights
@@ -571,74 +431,7 @@ WIDTH = Task(
         (_maps(2, 4, 7, (9, False), (2, False)),),
         (_tiny(),),
     ),
-    hidden=_width_hidden,
-    mistakes={
-        "the mean of each row is not taken off: a constant in a row changes no softmax, so keys "
-        "and queries need not make it.": _ranked(_log),
-        "the logarithms are right, but rounding errors count as rank: matrix_rank draws its own "
-        "line, and 1e-6 is asked for.": _ranked(_centred_log, rank=torch.linalg.matrix_rank),
-        "your line is a share of the largest singular value, as in 12.1: here it stands at 1e-6, "
-        "however large the others are.": _ranked(_centred_log, rank=_share),
-        "you take the largest entry off each row: that can add 1 to the rank, the mean of the row "
-        "never does.": _ranked(lambda A: _log(A) - _log(A).amax(-1, keepdim=True)),
-        "you ask for a weight of 0 in every row: one in the whole map is enough for −1.": _ranked(
-            _centred_log, possible=lambda A: (A > 0).all(-1).any(-1)
-        ),
-        "you look for a weight of 0 in the first row only: one in the map is enough for −1.": (
-            _ranked(_centred_log, possible=lambda A: (A[:, 0] > 0).all(-1))
-        ),
-        "you take 1 off the rank of log A: that is right only where the constant of the rows adds "
-        "a direction of its own; centre the rows instead.": lambda A: torch.where(
-            (A > 0).flatten(1).all(-1), _ranked(_log)(A) - 1, -1
-        ),
-        "you add 1 for the constant of the rows: the softmax takes it away, keys need not make "
-        "it.": lambda A: torch.where(_width_needed(A) < 0, -1, _width_needed(A) + 1),
-        "the columns are centred as well: what favours a source in every row is not lost in the "
-        "softmax, and takes a key.": _ranked(lambda A: _centred(_log(A), -1, -2)),
-        "you centre the columns: a softmax runs along a row, so it is the mean of the row that "
-        "does not matter.": _ranked(lambda A: _centred(_log(A), -2)),
-        "the logarithm is missing: this is the rank of the weights, and keys and queries make "
-        "scores.": _ranked(lambda A: A),
-        "the logarithm is missing: you centre the weights, and keys and queries make scores.": (
-            _ranked(lambda A: _centred(A, -1))
-        ),
-        "a weight of 0 is taken for a small one: no finite score gives 0, so no width is enough, "
-        "and −1 is asked for.": _zero_is_small,
-        "a weight of 0 is taken for a small one, and small ones are cut off before the logarithm: "
-        "no finite score gives 0, so −1 is asked for, and 1e-20 has a logarithm.": (
-            lambda A: _counted_above(_centred(_log(A, 1e-12), -1))
-        ),
-        "small weights are cut off before the logarithm: 1e-20 has one, too, so replace nothing "
-        "but 0.": _ranked(lambda A: _centred(_log(A, 1e-12), -1)),
-        **{
-            f"{number} is added to every weight before the logarithm: that changes all of them, "
-            "and 1e-20 has a logarithm; replace nothing but 0.": _ranked(partial(_more, more=more))
-            for number, more in ADDED.items()
-        },
-        **{
-            f"{number} is added to every weight before the logarithm, and a weight of 0 is then "
-            "taken for a small one: no finite score gives 0, so −1 is asked for.": (
-                _ranked(partial(_more, more=more), possible=_any)
-            )
-            for number, more in ADDED.items()
-        },
-        "a weight that is only small counts as 0 in yours: a finite score makes 1e-20, too, and "
-        "−1 is for a weight of exactly 0.": _ranked(
-            _centred_log, possible=lambda A: (A > 1e-6).flatten(1).all(-1)
-        ),
-        "the mean of the whole map is taken off: each row has a constant of its own.": _ranked(
-            lambda A: _log(A) - _log(A).mean((-2, -1), keepdim=True)
-        ),
-        "where a weight is 0 you answer 0: no width is enough there, and −1 is asked for.": (
-            _ranked(lambda A: _centred(_log(A), -1), none=0)
-        ),
-        "a single weight of 0 spoils the answers to all maps: each map is judged by itself.": (
-            _one_spoils_all
-        ),
-        "the smallest answer is 1 in yours: even rows come from scores of 0, which need no keys.": (
-            lambda A: torch.where(_width_needed(A) == 0, 1, _width_needed(A))
-        ),
-    },
+    hidden=varied(_drawn_maps, {"T": 1, "S": 1, "d_k": 1, "maps": 1}, dtypes=(), also=_special),
     tolerance=1e-6,
 )
 
@@ -656,150 +449,45 @@ def _effective(A: Tensor, T: Tensor) -> Tensor:
     return torch.tensor(np.stack(found)).reshape(A.shape)
 
 
-def _projected(A: Tensor, X: Tensor) -> Tensor:
-    projected: Tensor = A @ X @ torch.linalg.pinv(X, rtol=NOISE)
-    return projected
-
-
-Effective = Callable[[Tensor, Tensor], Tensor]
-
-
-def _after(change: Callable[[Tensor, Tensor], Tensor]) -> Effective:
-    """The right answer and what becomes of it, given A as well."""
-    return lambda A, T: change(_projected(A, _ones(T)), A)
-
-
-def _clipped(right: Tensor, A: Tensor) -> Tensor:
-    return right.clamp(min=0) / right.clamp(min=0).sum(-1, keepdim=True)
-
-
-def _kept(keep: Callable[[Tensor], Tensor]) -> Effective:
-    """Only the columns of U are kept that `keep` names, from the singular values (heads, n)."""
-
-    def effective(A: Tensor, T: Tensor) -> Tensor:
-        U, values, _ = torch.linalg.svd(_ones(T), full_matrices=False)
-        kept = keep(values.reshape(-1, values.shape[-1])).reshape(values.shape)
-        U = U * kept[..., None, :]
-        found: Tensor = A @ U @ U.mT
-        return found
-
-    return effective
-
-
-def _same_rank(pick: Callable[[Tensor], Tensor]) -> Effective:
-    """The rank of one head for all of them."""
-
-    def keep(values: Tensor) -> Tensor:
-        rank = pick((values > NOISE * values[:, :1]).sum(-1))
-        return (torch.arange(values.shape[1]) < rank).expand_as(values)
-
-    return _kept(keep)
-
-
-def _single_row(A: Tensor, T: Tensor) -> Tensor:
-    return _projected(A.mean(-2, keepdim=True), _ones(T)).expand_as(A) + 0
-
-
-def _map_and_values(
-    generator: Generator, lead: tuple[int, ...], sizes: tuple[int, int, int, int], **how: Any
+def _drawn_heads(
+    rng: random.Random,
+    generator: Generator,
+    S: int,
+    Q: int,
+    d_v: int,
+    d: int,
+    lead: tuple[int, ...] = (),
 ) -> tuple[Tensor, Tensor]:
-    """Weights and T of several heads; sizes are destinations, sources, d_v and d."""
-    Q, S, d_v, d = sizes
+    """Weights and T of heads that are unlike in rank and size."""
     A = (1.5 * torch.randn(*lead, Q, S, generator=generator)).double().softmax(-1)
     count = int(np.prod(lead))
-    T = torch.stack([_written(generator, S, d_v, d, **how) for _ in range(count)])
-    return A, T.reshape(*lead, S, d)
-
-
-def _unlike(generator: Generator, Q: int, S: int, d: int) -> tuple[Tensor, Tensor]:
-    """Three heads of unlike rank, the first one large and rounded, the last one small."""
-    A, _ = _map_and_values(generator, (3,), (Q, S, 1, d))
-    while True:
-        heads = [
-            scale * _written(generator, S, d_v, d, single=scale > 1)
-            for scale, d_v in ((1e3, 2), (1.0, 1), (1e-3, 3))
-        ]
-        values = [torch.linalg.svdvals(_ones(T)) for T in heads]
-        if not any(((v > 1e-6 * v[0]) & (v < 1e-4 * v[0])).any() for v in values):
-            return A, torch.stack(heads)
-
-
-def _effective_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    long = rng.randint(9, 12)
-    n = rng.randint(4, 5)
-    return [
-        _map_and_values(generator, (), (6, long, 3, 7)),
-        _map_and_values(generator, (rng.randint(3, 4),), (1, long, 4, 5), repeats=3),
-        _map_and_values(generator, (1,), (5, 4, 6, 8)),  # short: nothing to take away
-        _map_and_values(generator, (2, 3), (8, 8, 6, 2)),
-        _map_and_values(generator, (3, 2), (7, 10, 2, 9), single=True),
-        _map_and_values(generator, (2, 2), (4, 13, 3, 3), single=True),
-        *(_map_and_values(generator, (n,), (n, n, 2, n)) for _ in "ab"),
-        _unlike(generator, rng.randint(2, 4), 7, 5),
-        _map_and_values(generator, (2,), (3, 9, 1, 1)),
-    ]
+    heads = [_written(rng, generator, S, rng.randint(1, d_v), d) for _ in range(count)]
+    return A, torch.stack(heads).reshape(*lead, S, d)
 
 
 AGAIN = _double([[1, 2, 0], [0, 1, 3], [1, 2, 0]])  # the last word is the first one again
+
+
+def _rounded(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """A rank below the width, large, and small: no fixed line."""
+    A = torch.randn(3, 8, generator=generator).double().softmax(-1)
+    return [(A, _written(rng, generator, 8, 2, 5, size=x)) for x in (1000, 0.001)]
+
+
 EFFECTIVE = Task(
     name="effective_attention",
     reference=_effective,
     visible=(
         (_double([[0.4, 0.3, 0.2, 0.1]])[None], FOUR[None]),
-        _map_and_values(Generator().manual_seed(1), (2,), (6, 6, 2, 3)),
-        _map_and_values(Generator().manual_seed(2), (2, 1), (2, 7, 3, 5), single=True),
-        _unlike(Generator().manual_seed(4), 2, 6, 4),
-        _map_and_values(Generator().manual_seed(3), (2,), (3, 3, 4, 4)),
+        _drawn_heads(random.Random(1), Generator().manual_seed(1), 6, 6, 2, 3, (2,)),
+        _drawn_heads(random.Random(2), Generator().manual_seed(2), 7, 2, 3, 5, (2, 1)),
+        _drawn_heads(random.Random(2), Generator().manual_seed(4), 6, 2, 3, 4, (3,)),
+        _drawn_heads(random.Random(3), Generator().manual_seed(3), 3, 3, 4, 4, (2,)),
         (_double([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]]), AGAIN),
     ),
-    hidden=_effective_hidden,
-    mistakes={
-        "this is the part in the null space, which is taken away: what stays is asked for.": (
-            _after(lambda right, A: A - right)
-        ),
-        "you project on the columns of T alone: the column of ones keeps the sum of each row.": (
-            lambda A, T: _projected(A, T)
-        ),
-        "you project on the columns of T with their means taken off, and each row then sums to 0: "
-        "the column of ones is a direction of its own, and keeps the sum.": lambda A, T: _projected(
-            A, _centred(T, -2)
-        ),
-        "you project the columns of A, and not its rows: the sources of a row are what T has "
-        "rows for.": lambda A, T: _ones(T) @ torch.linalg.pinv(_ones(T), rtol=NOISE) @ A,
-        "directions are kept whose singular value is only nearly 0: draw the line at 1e-5 of the "
-        "largest singular value.": lambda A, T: A @ _ones(T) @ torch.linalg.pinv(_ones(T)),
-        "all columns of the thin U are kept, also those whose singular value is 0: draw the line "
-        "at 1e-5 of the largest singular value.": _kept(lambda values: values >= 0),
-        "A comes back where T has as many columns as rows, or more: with a repeated word, or a "
-        "small d_v, a short text has a null space, too.": lambda A, T: (
-            A if T.shape[-2] <= T.shape[-1] + 1 else _projected(A, _ones(T))
-        ),
-        "A comes back as it was: the part in the null space has to go.": lambda A, T: A.clone(),
-        "weights below 0 are cut off, and the rows divided by their sums: effective weights may "
-        "be negative, and the output is the same only if they stay.": _after(_clipped),
-        "weights below 0 are cut off: effective weights may be negative, and the output is the "
-        "same only if they stay.": _after(lambda right, A: right.clamp(min=0)),
-        "the absolute values are not asked for: effective weights may be negative.": _after(
-            lambda right, A: right.abs()
-        ),
-        "the largest singular value of all heads draws the line for each of them: every head has "
-        "its own.": _kept(lambda values: values > NOISE * values.max()),
-        "your line stands at 1e-5: it is 1e-5 times the largest singular value of the head.": (
-            _kept(lambda values: values > NOISE)
-        ),
-        "every head has the rank of the first one in yours: each has its own.": _same_rank(
-            lambda ranks: ranks[0]
-        ),
-        "every head has the largest of all ranks in yours: each has its own.": _same_rank(
-            lambda ranks: ranks.max()
-        ),
-        "every head has the smallest of all ranks in yours: each has its own.": _same_rank(
-            lambda ranks: ranks.min()
-        ),
-        "this is the output A T, and not a map.": lambda A, T: A @ T,
-        "all rows are the same in yours: each row of A is projected by itself.": _single_row,
-        "the signs are turned around.": _after(lambda right, A: -right),
-    },
+    hidden=varied(
+        _drawn_heads, {"S": 1, "Q": 1, "d_v": 1, "d": 1}, lead=True, dtypes=(), also=_rounded
+    ),
     tolerance=1e-6,
 )
 

@@ -2,11 +2,11 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
 
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
 
 # --- grouped_heads --------------------------------------------------------------------------------
@@ -22,26 +22,6 @@ def _grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.stack(heads, 1)
 
 
-def _heads(
-    keys: Callable[[int, int, int], int] = lambda h, H, n: h // (H // n),
-    values: Callable[[int, int, int], int] | None = None,
-    scale: Callable[[int], float] = math.sqrt,
-    dim: int = -1,
-) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """Grouped attention with one part replaced: whose keys, whose values, what scale, what axis."""
-    values = values or keys
-
-    def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        H, n = q.shape[1], k.shape[1]
-        heads = []
-        for h in range(H):
-            scores = q[:, h] @ k[:, keys(h, H, n)].mT / scale(q.shape[-1])
-            heads.append(scores.softmax(dim) @ v[:, values(h, H, n)])
-        return torch.stack(heads, 1)
-
-    return grouped
-
-
 Heads = tuple[Tensor, Tensor, Tensor]
 
 
@@ -52,15 +32,11 @@ def _qkv(generator: Generator, sizes: tuple[int, ...]) -> Heads:
     return q, k, v
 
 
-def _grouped_hidden(rng: random.Random, generator: Generator) -> Sequence[Heads]:
-    groups = [(6, 2), (6, 3), (8, 2), (4, 4), (4, 1), (9, 3)]
-    cases = []
-    for H, n in rng.sample(groups, len(groups)):
-        sizes = (rng.randint(1, 3), H, n, rng.randint(2, 5), rng.randint(3, 6), 4, 3)
-        cases.append(_qkv(generator, sizes))
-    cases += [_qkv(generator, (4, 4, 2, 4, 4, 4, 4)), _qkv(generator, (2, 4, 2, 1, 7, 8, 5))]
-    q, k, v = _qkv(generator, (2, 4, 2, 3, 5, 4, 2))
-    return [*cases, (q.double(), k.double(), v.double()), (100 * q, k, v)]
+def _drawn_heads(
+    rng: random.Random, generator: Generator, S: int, T: int, n: int, size: int, d_k: int
+) -> Heads:
+    B, d_v = rng.randint(1, 4), rng.randint(1, 6)
+    return _qkv(generator, (B, n * size, n, T, S, d_k, d_v))
 
 
 def _first_qkv() -> Heads:
@@ -77,29 +53,12 @@ GROUPED = Task(
         _qkv(Generator().manual_seed(1), (2, 6, 3, 2, 4, 4, 3)),
         _qkv(Generator().manual_seed(2), (1, 6, 2, 3, 3, 4, 2)),
     ),
-    hidden=_grouped_hidden,
-    mistakes={
-        "head h takes group h mod H_kv: heads that stand side by side share.": _heads(
-            lambda h, H, n: h % n
-        ),
-        "all your heads take the first keys and values: each group has its own.": _heads(
-            lambda h, H, n: 0
-        ),
-        "all your heads take the last keys and values: each group has its own.": _heads(
-            lambda h, H, n: n - 1
-        ),
-        "your keys are those of the group, and your values are not: both are shared alike.": _heads(
-            values=lambda h, H, n: h % n
-        ),
-        "your values are those of the group, and your keys are not: both are shared alike.": _heads(
-            lambda h, H, n: h % n, lambda h, H, n: h // (H // n)
-        ),
-        "the scores are not divided by √d_k.": _heads(scale=lambda d: 1.0),
-        "you divide by d_k: by its root.": _heads(scale=float),
-        "your softmax runs over the queries: each query divides its weight among the keys.": (
-            _heads(dim=-2)
-        ),
-    },
+    hidden=varied(
+        _drawn_heads,
+        {"S": 1, "T": 1, "n": 1, "size": 1, "d_k": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 300),),
+    ),
 )
 
 
@@ -112,27 +71,18 @@ def _rms(x: Tensor, gain: Tensor, eps: float) -> Tensor:
     return torch.stack(rows) * gain
 
 
-def _norm_with(of: Callable[[Tensor, float], Tensor]) -> Callable[[Tensor, Tensor, float], Tensor]:
-    return lambda x, gain, eps: x / of(x, eps) * gain
-
-
-def _mean_square(x: Tensor) -> Tensor:
-    return x.square().mean(-1, keepdim=True)
-
-
 Normed = tuple[Tensor, Tensor, float]
 
 
-def _rms_hidden(rng: random.Random, generator: Generator) -> Sequence[Normed]:
-    cases = []
-    for scale, eps in ((1.0, 1e-5), (0.01, 1e-4), (100.0, 1e-5), (1.0, 0.5)):
-        n, d = rng.sample(range(2, 9), 2)
-        x = scale * (torch.randn(n, d, generator=generator) + 1)
-        cases.append((x, torch.randn(d, generator=generator), eps))
-    square = torch.randn(2, 5, 5, generator=generator)
-    cases += [(square[0], square[1, 0], 0.1), (torch.zeros(2, 3), torch.ones(3), 1e-5)]
-    x, gain, eps = cases[0]
-    return [*cases, (x.double(), gain.double(), eps)]
+def _drawn_rows(rng: random.Random, generator: Generator, n: int, d: int) -> Normed:
+    x = torch.randn(n, d, generator=generator) + 1
+    return x, torch.randn(d, generator=generator), rng.choice((1e-5, 0.1, 0.5))
+
+
+def _no_length(rng: random.Random, generator: Generator) -> list[Normed]:
+    """Rows of zeros (ε after the division), and ε = 0."""
+    x, gain = torch.randn(3, 4, generator=generator), torch.randn(4, generator=generator)
+    return [(x * torch.tensor([[1.0], [0.0], [0.0]]), gain, 1e-5), (x, gain, 0)]
 
 
 RMS = Task(
@@ -143,34 +93,13 @@ RMS = Task(
         (torch.tensor([[1.0, 2.0, 2.0], [0.0, 0.0, 0.1]]), torch.tensor([1.0, 1.0, 2.0]), 0.01),
         (torch.tensor([[4.0, -2.0], [1.0, 1.0]]), torch.tensor([0.5, -1.0]), 0.5),
     ),
-    hidden=_rms_hidden,
-    mistakes={
-        "this is the formula as it is printed: a row of four threes would not come out as the "
-        "gain.": _norm_with(lambda x, eps: (x.square().sum(-1, keepdim=True) + eps).sqrt()),
-        "you subtract the mean: that is LayerNorm.": (
-            lambda x, gain, eps: (
-                (x - x.mean(-1, keepdim=True))
-                / (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
-                * gain
-            )
-        ),
-        "ε stands outside the root: it belongs inside.": _norm_with(
-            lambda x, eps: _mean_square(x).sqrt() + eps
-        ),
-        "ε is missing: a row of zeros would be 0/0.": _norm_with(
-            lambda x, eps: _mean_square(x).sqrt()
-        ),
-        "you divide by the mean square: by its root.": _norm_with(
-            lambda x, eps: _mean_square(x) + eps
-        ),
-        "your mean is over all rows: each row has its own.": _norm_with(
-            lambda x, eps: (x.square().mean() + eps).sqrt()
-        ),
-        "your mean is over the first axis: it is over the numbers of a row.": _norm_with(
-            lambda x, eps: (x.square().mean(0, keepdim=True) + eps).sqrt()
-        ),
-        "the gain is missing.": lambda x, gain, eps: x / (_mean_square(x) + eps).sqrt(),
-    },
+    hidden=varied(
+        _drawn_rows,
+        {"n": 1, "d": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 0.01),),
+        also=_no_length,
+    ),
 )
 
 
@@ -185,43 +114,26 @@ def _bytes(T: int, window: int, L: int, H_kv: int, d_k: int, size: int) -> int:
     return sum(H_kv * (d_k + d_k) * size for _ in kept for _ in range(L))
 
 
-def _bytes_hidden(rng: random.Random, generator: Generator) -> Sequence[Sizes]:
-    cases: list[Sizes] = []
-    for i in range(8):
-        window = rng.randint(5, 60)
-        T = window + rng.randint(1, 50) if i % 2 else window - rng.randint(1, 4)
-        cases.append((T, window, rng.randint(2, 9), rng.randint(2, 8), rng.randint(3, 64), 4))
-    return [*cases, (7, 7, 3, 1, 5, 2), (0, 4, 3, 2, 8, 2), (1, 1, 1, 1, 1, 1)]
+def _drawn_sizes(
+    rng: random.Random,
+    generator: Generator,
+    T: int,
+    window: int,
+    L: int,
+    H_kv: int,
+    d_k: int,
+    size: int,
+) -> Sizes:
+    return T, window, L, H_kv, d_k, size
 
 
 CACHED = Task(
     name="cached_bytes",
     reference=_bytes,
     visible=((10, 100, 2, 3, 4, 2), (100, 10, 2, 3, 4, 2), (50, 50, 5, 1, 8, 4)),
-    hidden=_bytes_hidden,
-    mistakes={
-        "you count keys, and there are as many values.": (
-            lambda T, window, L, H_kv, d_k, size: L * H_kv * d_k * min(T, window) * size
-        ),
-        "you keep all T tokens: a window keeps at most `window` of them.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * L * H_kv * d_k * T * size
-        ),
-        "you always fill the window: a short text has fewer tokens.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * L * H_kv * d_k * window * size
-        ),
-        "this is the larger of text and window: the smaller is kept.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * L * H_kv * d_k * max(T, window) * size
-        ),
-        "this is how many numbers are kept: each takes `size` bytes.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * L * H_kv * d_k * min(T, window)
-        ),
-        "this is one layer: there are L.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * H_kv * d_k * min(T, window) * size
-        ),
-        "this is one head: there are H_kv.": (
-            lambda T, window, L, H_kv, d_k, size: 2 * L * d_k * min(T, window) * size
-        ),
-    },
+    hidden=varied(
+        _drawn_sizes, {"T": 0, "window": 1, "L": 1, "H_kv": 1, "d_k": 1, "size": 1}, dtypes=()
+    ),
 )
 
 
@@ -242,39 +154,25 @@ def _step(m: Tensor, total: Tensor, output: Tensor, scores: Tensor, values: Tens
     return torch.stack(rows)
 
 
-def _stepped(
-    top: Callable[[Tensor, Tensor], Tensor] = torch.maximum,
-    shrink: Callable[[Tensor, Tensor], Tensor] = lambda m, new: (m - new).exp(),
-    of_total: bool = True,
-    of_output: bool = True,
-) -> Callable[..., Tensor]:
-    """A step with one part replaced."""
-
-    def step(m: Tensor, total: Tensor, output: Tensor, scores: Tensor, values: Tensor) -> Tensor:
-        new = top(m, scores.amax(1))
-        weights, less = (scores - new[:, None]).exp(), shrink(m, new)
-        total = total * (less if of_total else 1) + weights.sum(1)
-        output = output * (less[:, None] if of_output else 1) + weights @ values
-        return torch.cat([new[:, None], total[:, None], output], 1)
-
-    return step
+def _drawn_state(rng: random.Random, generator: Generator, b: int, n: int, d: int) -> State:
+    m, scores = torch.randn(n, generator=generator), torch.randn(n, b, generator=generator)
+    total, output = (
+        1 + 3 * torch.rand(n, generator=generator),
+        torch.randn(n, d, generator=generator),
+    )
+    return 2 * m, total, output, 2 * scores, torch.randn(b, d, generator=generator)
 
 
-def _state(rng: random.Random, generator: Generator, scale: float = 2.0) -> State:
-    n, b, d = (rng.randint(2, 5) for _ in range(3))
-    m = scale * torch.randn(n, generator=generator)
-    total = 1 + 3 * torch.rand(n, generator=generator)
-    output = torch.randn(n, d, generator=generator)
-    scores = scale * torch.randn(n, b, generator=generator)
-    return m, total, output, scores, torch.randn(b, d, generator=generator)
-
-
-def _step_hidden(rng: random.Random, generator: Generator) -> Sequence[State]:
-    cases = [_state(rng, generator) for _ in range(5)]
-    m, total, output, scores, values = cases[0]
-    cases.append((m - torch.inf, 0 * total, 0 * output, scores, values))
-    cases.append((m + 500, total, output, scores + 490, values))
-    return [*cases, tuple(part.double() for part in cases[1])]  # type: ignore[list-item]
+def _apart(rng: random.Random, generator: Generator) -> list[State]:
+    """Before the first block m is −∞, or a low number; one number cannot shift all queries."""
+    m, total, output, scores, values = _drawn_state(rng, generator, 3, 4, 2)
+    none = m - torch.inf, 0 * total, 0 * output
+    far = torch.tensor([500.0, -500.0, 0.0, 200.0])
+    return [
+        (*none, scores, values),
+        (*none, scores - 500, values),
+        (m + far, total, output, scores + far[:, None], values),
+    ]
 
 
 STEP = Task(
@@ -303,30 +201,13 @@ STEP = Task(
             torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
         ),
     ),
-    hidden=_step_hidden,
-    mistakes={
-        "what was summed before is not shrunk: it was summed for another m.": _stepped(
-            of_total=False, of_output=False
-        ),
-        "the sum is shrunk and the output is not: both belong to the old m.": _stepped(
-            of_output=False
-        ),
-        "the output is shrunk and the sum is not: both belong to the old m.": _stepped(
-            of_total=False
-        ),
-        "you take the maximum of the new scores alone: an old one may be larger.": _stepped(
-            top=lambda m, new: new
-        ),
-        "the exponent has the wrong sign: what was there shrinks, it does not grow.": _stepped(
-            shrink=lambda m, new: (new - m).exp()
-        ),
-        "you divide the output by the sum: that comes after the last block.": lambda *a: torch.cat(
-            [(x := _step(*a))[:, :2], x[:, 2:] / x[:, 1:2]], 1
-        ),
-        "what was there is lost: the new block is added to it.": _stepped(
-            shrink=lambda m, new: torch.zeros_like(m)
-        ),
-    },
+    hidden=varied(
+        _drawn_state,
+        {"b": 1, "n": 1, "d": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 100), (3, 100)),
+        also=_apart,
+    ),
 )
 
 
@@ -344,24 +225,10 @@ def _unpacked(packed: Tensor, d: Tensor, m: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-def _with_q(q: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    return lambda packed, d, m: q(packed).to(d.dtype) * d[:, None] + m[:, None]
-
-
-def _both(packed: Tensor) -> Tensor:
-    return torch.cat([packed & 15, packed >> 4], 1)
-
-
-def _blocks(generator: Generator, n: int) -> Packed:
+def _blocks(rng: random.Random | None, generator: Generator, n: int) -> Packed:
     packed = torch.randint(256, (n, 16), generator=generator, dtype=torch.uint8)
     d, m = torch.randn(2, n, generator=generator)
-    return packed, d.abs() + 0.1, m
-
-
-def _unpacked_hidden(rng: random.Random, generator: Generator) -> Sequence[Packed]:
-    cases = [_blocks(generator, n) for n in (1, rng.randint(2, 6), 16, rng.randint(20, 30))]
-    packed, d, m = _blocks(generator, 3)
-    return [*cases, (packed, d.double(), m.double()), (packed, d, 0 * m), (packed, -d, m)]
+    return packed, d, m
 
 
 BLOCKS = Task(
@@ -369,39 +236,14 @@ BLOCKS = Task(
     reference=_unpacked,
     visible=(
         (torch.full((1, 16), 0x92, dtype=torch.uint8), torch.tensor([0.5]), torch.tensor([-1.0])),
-        _blocks(Generator().manual_seed(3), 2),
+        _blocks(None, Generator().manual_seed(3), 2),
         (
             torch.arange(0, 256, 16, dtype=torch.uint8)[None] + 3,
             torch.tensor([1.0]),
             torch.tensor([0.25]),
         ),
     ),
-    hidden=_unpacked_hidden,
-    mistakes={
-        "the high halves come first in your answer: the low ones are the first 16 numbers.": (
-            _with_q(lambda p: torch.cat([p >> 4, p & 15], 1))
-        ),
-        "the two halves of a byte stand side by side in your answer: all low ones come first.": (
-            _with_q(lambda p: torch.stack([p & 15, p >> 4], 2).flatten(1))
-        ),
-        "you use the bytes whole: each holds two numbers.": _with_q(lambda p: torch.cat([p, p], 1)),
-        "your high halves are still multiplied by 16: shift them.": _with_q(
-            lambda p: torch.cat([p & 15, p & 240], 1)
-        ),
-        "your low halves are the whole bytes: take the rest on division by 16.": _with_q(
-            lambda p: torch.cat([p, p >> 4], 1)
-        ),
-        "d and m have changed places: x = d · q + m.": lambda packed, d, m: (
-            _both(packed).to(d.dtype) * m[:, None] + d[:, None]
-        ),
-        "m is subtracted: x = d · q + m.": lambda packed, d, m: (
-            _both(packed).to(d.dtype) * d[:, None] - m[:, None]
-        ),
-        "you centre q on 8: here the least number is m, and q is 0 to 15.": _with_q(
-            lambda p: _both(p).float() - 8
-        ),
-        "m is missing: x = d · q + m.": lambda packed, d, m: _both(packed).to(d.dtype) * d[:, None],
-    },
+    hidden=varied(_blocks, {"n": 1}, dtypes=(torch.float64, torch.float16)),
 )
 
 

@@ -1,23 +1,9 @@
-"""The bank of wrong and differently written right answers, one file per exercise.
-
-Each `wrong_answers/NN_name.py` holds
-
-- `WRONG: dict[str, list[tuple[str, str]]]`: by task, at least five answers that students give,
-  each the source text of the answer cell and a lower-case fragment of the message it must get;
-- `RIGHT: dict[str, list[str]]`: by task, two answers written differently from the solution, and as
-  differently from each other as can be;
-- `EQUIVALENT: dict[str, dict[str, str]]`: by task, one-token changes of the solution that are right
-  all the same: the changed line, and the reason (see `mutants`).
-
-What differs from a right answer by a piece or two is written as `changed(RIGHT_ANSWER, …)`.
-"""
+"""The answers of `grading.answers`, run as the check cells of a submission."""
 
 import contextlib
 import io
 import json
 import os
-import runpy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,43 +12,16 @@ import nbformat
 from cells import run
 
 from attnlib import check as checking
+from grading.answers import FOLDER
 from grading.judge import hidden_file
 from grading.tasks import exercise
 
 ROOT = Path(__file__).parent.parent.parent
-FOLDER = Path(__file__).parent / "wrong_answers"
-
-
-@dataclass(frozen=True)
-class Bank:
-    """The answers to one exercise."""
-
-    wrong: dict[str, list[tuple[str, str]]]
-    right: dict[str, list[str]]
-    equivalent: dict[str, dict[str, str]]
-
-
-def changed(source: str, *pieces: str) -> str:
-    """An answer with some of its pieces replaced: an old one, its new one, and so on.
-
-    >>> changed("x.sum(0)", "sum", "mean", "0", "1")
-    'x.mean(1)'
-    """
-    for old, new in zip(pieces[::2], pieces[1::2], strict=True):
-        assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {source}"
-        source = source.replace(old, new)
-    return source
 
 
 def banks() -> list[str]:
-    """The exercises that have a bank."""
-    return sorted(path.stem for path in FOLDER.glob("[0-9]*.py"))
-
-
-def bank(name: str) -> Bank:
-    """The bank of one exercise."""
-    found = runpy.run_path(str(FOLDER / f"{name}.py"))
-    return Bank(found["WRONG"], found["RIGHT"], found["EQUIVALENT"])
+    """The exercises that have answers."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def solutions() -> list[str]:

@@ -1,0 +1,74 @@
+"""Hidden cases from what a task promises: sizes, leading axes, kinds of numbers, magnitudes.
+
+The text of a task promises more than its visible cases show. `varied` draws inputs and varies them,
+one promise at a time, so that no task lists such cases by hand. A task adds by hand what a promise
+cannot say, such as ties, texts or rare words. How inputs lie in memory and whether they are given
+by name is no promise, and the judge's own (`grading.judge.encoded`).
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from grading.task import Args
+
+Hidden = Callable[[random.Random, Generator], Sequence[Args]]
+LEADS = ((), (3,), (2, 3), (2, 1, 2))
+
+
+def varied(
+    draw: Callable[..., Args],
+    least: Mapping[str, int],
+    *,
+    lead: bool = False,
+    dtypes: Sequence[torch.dtype] = (torch.float64,),
+    scaled: Sequence[tuple[int, float]] = (),
+    also: Hidden | None = None,
+) -> Hidden:
+    """What draws a task's hidden cases.
+
+    Args:
+        draw: arguments from (rng, generator, **sizes), and `lead=`, a tuple of sizes, if `lead`.
+        least: the smallest size that is promised, by the name of the size. The first is the one
+            that may be long.
+        lead: whether any number of leading axes is promised.
+        dtypes: the kinds of float that are promised besides float32.
+        scaled: (place of an argument, factor): what is promised to be as large, or as small.
+        also: cases that no promise makes; they come last.
+
+    Returns:
+        for `Task.hidden`: three cases or one for each of `LEADS`, with sizes that differ; all sizes
+        alike, twice; each size at its least; a long one; one of each dtype and each scale.
+    """
+
+    def hidden(rng: random.Random, generator: Generator) -> list[Args]:
+        def case(sizes: Mapping[str, int] = {}, axes: tuple[int, ...] = ()) -> Args:
+            others = rng.sample(range(2, 3 + len(least) + max(least.values())), len(least))
+            pairs = zip(least.items(), others, strict=True)
+            drawn = {name: max(size, low) for (name, low), size in pairs}
+            return draw(rng, generator, **drawn | dict(sizes), **{"lead": axes} if lead else {})
+
+        alike = max(4, *least.values())
+        cases = [case(axes=axes) for axes in (LEADS if lead else ((),) * 3)]
+        cases += [case(dict.fromkeys(least, alike), (alike,)) for _ in range(2)]
+        cases += [case({name: size}) for name, size in least.items()]
+        cases.append(case({next(iter(least)): rng.randint(20, 25)}))
+        cases += [converted(case(), dtype) for dtype in dtypes]
+        for place, factor in scaled:
+            args = list(case())
+            args[place] = args[place] * factor
+            cases.append(tuple(args))
+        return [*cases, *(also(rng, generator) if also else ())]
+
+    return hidden
+
+
+def converted(value: Any, dtype: torch.dtype) -> Any:
+    """A value with its float tensors in another dtype, in lists and tuples too."""
+    if isinstance(value, list | tuple):
+        return type(value)(converted(one, dtype) for one in value)
+    floats = isinstance(value, Tensor) and value.is_floating_point()
+    return value.to(dtype) if floats else value
