@@ -291,7 +291,7 @@ OUTSIDE = Task(
         ),
     ),
     hidden=varied(
-        _drawn_cone, {"d": 1, "n": 1}, scaled=((0, 100), (1, 9), (1, 0.1)), also=_hard_cones
+        _drawn_cone, {"d": 1, "n": 1}, scaled=((0, 100), (1, 100), (1, 0.01)), also=_hard_cones
     ),
     tolerance=1e-3,
 )
