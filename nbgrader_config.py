@@ -26,18 +26,6 @@ c.CourseDirectory.db_url = os.environ.get("ATTNLIB_GRADEBOOK", "").replace(
 ) or (f"sqlite:///{ROOT / 'grading' / 'gradebook.db'}")
 # Formgrader's button Generate also writes the visible cases beside the exercise
 c.GenerateAssignment.post_convert_hook = "grading.build.after_generating"
-# the button Autograde, too, runs strangers' code in the sandbox and asks the judge
-c.Autograde.sanitize_preprocessors = [
-    "grading.preprocess.Restore",
-    "nbgrader.preprocessors.OverwriteKernelspec",
-    "nbgrader.preprocessors.OverwriteCells",
-    "nbgrader.preprocessors.CheckCellMetadata",
-]
-c.Autograde.autograde_preprocessors = [
-    "grading.preprocess.Grade",
-    "nbgrader.preprocessors.LimitOutput",
-    "grading.preprocess.SaveGrades",
-    "nbgrader.preprocessors.AssignLatePenalties",
-    "nbgrader.preprocessors.CheckCellMetadata",
-]
-c.OverwriteCells.add_missing_cells = True
+# the button Autograde grades as `make grade` does: in the sandbox, and the judge decides
+c.Autograde.sanitize_preprocessors = []
+c.Autograde.autograde_preprocessors = ["grading.preprocess.Graded"]

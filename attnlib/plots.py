@@ -149,7 +149,7 @@ def maps(
     alt: str,
     vmax: float | None = 1.0,
 ) -> Figure:
-    """Maps side by side: rows are destinations (queries), columns are sources (keys).
+    """Maps side by side, as many as can be read. Rows are destinations, columns are sources.
 
     Args:
         weights: one (T_q, T_k) for each title, at least 0.
@@ -168,8 +168,10 @@ def maps(
     sources = destinations if sources is None else sources
     arrays = _fitting(weights, titles, (len(destinations), len(sources)))
     top = _end_of_scale(arrays, vmax)
-    rows, columns = -(-len(arrays) // 4), min(len(arrays), 4)
-    size = (columns * (1.6 + 0.42 * len(sources)), rows * (1.4 + 0.38 * len(destinations)))
+    wide = 1.6 + 0.42 * len(sources)
+    columns = min(len(arrays), max(1, int(8.4 / wide)))  # those that can be read side by side
+    rows = -(-len(arrays) // columns)
+    size = (columns * wide, rows * (1.4 + 0.38 * len(destinations)))
     fig, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for axes in grid.flat[len(arrays) :]:
         axes.axis("off")

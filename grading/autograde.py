@@ -5,9 +5,11 @@ that read what was handed in, judge, and write to the gradebook. A worker gets a
 it in a sandbox and returns bytes (`sandbox.execute`): it needs neither folders nor gradebook nor
 seed, so it may be anywhere (`grading.cluster`). On one machine the desk's processes do both.
 
-No submission can be lost: a worker that dies takes one submission with it, which is tried once more
-alone; a run that was killed is started again, and finds what is done. Where the machine cannot
-grade, the run stops with a sentence that says why, and goes on when it is mended.
+No submission can be lost, and none can stop the class: one whose worker died, or that could not be
+processed for whatever reason, is tried once more alone. If that fails too, the exercise is graded
+as it was handed out, by nobody: what stops that as well is the machine, and the run ends with a
+sentence that says why; else the submission waits for a person, and the class goes on. A run that
+was killed or has stopped is started again, and finds what is done.
 """
 
 import fcntl
@@ -18,23 +20,31 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from grading import cluster, sandbox, warm
 from grading.build import BuildError, known, names
+from grading.child import Trouble
 from grading.faults import MachineFault, sentence
 from grading.judge import DEFAULT_SEED, seed_in_use
 from grading.preprocess import key
 from grading.sandbox import SandboxError
-from grading.settings import Places, find_alembic
-from grading.submission import How, Report, give_up, step
+from grading.settings import Places
+from grading.submission import How, Report, give_up, rehearse, step
 from grading.tables import flat
+from grading.watch import Doubt
 
 Make = Callable[[], Executor]
+Settle = Callable[[str, Report], None]
+Staff = Callable[[], AbstractContextManager[tuple[Executor, Executor]]]
 PATIENCE = 60.0  # seconds without any news, after which we see whether there are workers
+MOST_LOST = 3  # submissions that failed, after which they are tried again before others
+DIED = "the process that graded it died, twice"
+FAULTS = (MachineFault, SandboxError, cluster.Fault)
 KEPT = "What is graded is kept; mend it, and run the same command again."
 
 
@@ -65,7 +75,7 @@ def grade_class(
     """
     from tqdm.auto import tqdm
 
-    how, make = how or How(), desk or pool
+    how, staff = how or How(), partial(staffed, desk or pool, workers)
     order = list(dict.fromkeys(students))
     done: dict[str, Report] = {}
     with tqdm(total=len(order), desc=name, unit="submission", disable=not progress) as bar:
@@ -76,32 +86,57 @@ def grade_class(
 
         while left := [student for student in order if student not in done]:
             # One of those that are lost may have killed its worker: alone, it takes nobody with it.
-            for student in spread(name, left, how, make, workers, settle):
-                if spread(name, [student], how, make, workers, settle):
-                    settle(student, abandon(name, student, how))
+            for student in spread(name, left, how, staff, settle):
+                if again := spread(name, [student], how, staff, settle):
+                    blame(name, student, how, staff)
+                    settle(student, give_up(name, student, how, again[student]))
     return [done[student] for student in order]
 
 
-def spread(
-    name: str,
-    students: Sequence[str],
-    how: How,
-    desk: Make,
-    workers: Make | None,
-    settle: Callable[[str, Report], None],
-) -> list[str]:
-    """Grade students until one is lost; return those that were under way where a worker died."""
+@contextmanager
+def staffed(desk: Make, workers: Make | None) -> Iterator[tuple[Executor, Executor]]:
+    """A desk and its workers, which end at once if something is raised."""
     with ExitStack() as stack:
         here = stack.enter_context(desk())
         there = stack.enter_context(workers()) if workers else here
-        way = Way(name, how, here, there, settle)
         try:
-            way.go(students)
+            yield here, there
         except BaseException:
             for one in (here, there):
                 one.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def spread(
+    name: str, students: Sequence[str], how: How, staff: Staff, settle: Settle
+) -> dict[str, str]:
+    """Grade students until some are lost; those that are to be tried again, and why."""
+    with staff() as (here, there):
+        way = Way(name, how, here, there, settle)
+        way.go(students)
     return way.lost
+
+
+def blame(name: str, student: str, how: How, staff: Staff) -> None:
+    """Find out whether it is the machine's fault that a student cannot be graded.
+
+    Raises:
+        BuildError: it is: the exercise as it was handed out cannot be graded either.
+    """
+    with staff() as (here, there):
+        try:
+            job = here.submit(rehearse, name, how, {}).result()
+            answers = {key(job): there.submit(sandbox.execute, job).result()}
+            here.submit(rehearse, name, how, answers).result()
+        except (*FAULTS, Trouble, BrokenExecutor) as error:
+            raise stopped(student, error, how) from None
+
+
+def stopped(student: str, error: BaseException, how: How) -> BuildError:
+    """What is raised where the machine cannot grade."""
+    fault = isinstance(error, SandboxError)
+    told = sentence(error, how.places.home) if fault else str(error) or DIED
+    return BuildError(f"Grading has stopped at {student}: {told}. {KEPT}")
 
 
 @dataclass
@@ -113,7 +148,7 @@ class Way:
         workers: run `sandbox.execute`.
         settle: called with each report.
         under_way: the student for whom each call is waited for, and the job that it runs, if any.
-        lost: the students whose call was under way in a process that died.
+        lost: the students who are to be tried again, each with the reason.
         broken: whether there is a process less, so that nobody new begins.
     """
 
@@ -121,16 +156,17 @@ class Way:
     how: How
     desk: Executor
     workers: Executor
-    settle: Callable[[str, Report], None]
+    settle: Settle
     under_way: dict[Future[Any], tuple[str, bytes]] = field(default_factory=dict)
-    lost: list[str] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
     broken: bool = False
 
     def go(self, students: Sequence[str]) -> None:
         """Grade students one after the other, until all are done or a process has died."""
         waiting = iter(students)
         while True:
-            room = 0 if self.broken else self.room() - len(self.under_way)
+            full = self.broken or len(self.lost) >= MOST_LOST
+            room = 0 if full else self.room() - len(self.under_way)
             for student in islice(waiting, max(0, room)):
                 self.send(student, b"", self.desk, step, self.name, student, self.how, {})
             if not self.under_way:
@@ -162,13 +198,13 @@ class Way:
         """
         try:
             found = future.result()
-        except (MachineFault, SandboxError, cluster.Fault) as error:
-            fault = isinstance(error, SandboxError)
-            told = sentence(error, self.how.places.home) if fault else str(error)
-            raise BuildError(f"Grading has stopped at {student}: {told}. {KEPT}") from None
+        except (Trouble, Doubt) as error:
+            self.lost[student] = str(error)
+            return
+        except FAULTS as error:
+            raise stopped(student, error, self.how) from None
         except BrokenExecutor:
-            self.broken = True
-            self.lost.append(student)
+            self.broken, self.lost[student] = True, DIED
             return
         if job:
             answers = {key(job): found}
@@ -183,12 +219,6 @@ def size(executor: Executor) -> int:
     """How many calls an executor runs at a time."""
     workers: int = getattr(executor, "_max_workers", 1)
     return workers
-
-
-def abandon(name: str, student: str, how: How) -> Report:
-    """The report of one whose worker died whenever it was tried; the next run tries again."""
-    told = "the process that graded it died, twice; make grade tries again"
-    return give_up(name, student, how, "needs manual grading", told)
 
 
 def pool(workers: int | None = None) -> Executor:
@@ -246,9 +276,9 @@ def grade(
     how = How(places, force=force, unsafe=unsafe)
     with alone(places), cluster.connected(scheduler) as elsewhere:
         for name in [known(one) for one in wanted] or names():
-            students = handed_in(name, places)
-            check_released(name, students, places)
-            if students:
+            if not (students := handed_in(name, places)):
+                print(f"{name}: nobody has handed it in")
+            else:
                 reports = grade_class(name, students, how, lambda: pool(workers), elsewhere)
                 print("\n".join(summary(reports)))
     return 0
@@ -269,27 +299,6 @@ def warn(unsafe: bool, elsewhere: bool = False) -> None:
 def handed_in(name: str, places: Places) -> list[str]:
     """The students with a folder for this exercise, whatever lies in it."""
     return sorted(path.parent.name for path in places.submitted.glob(f"*/{name}") if path.is_dir())
-
-
-def check_released(name: str, students: Sequence[str], places: Places) -> None:
-    """Make sure that the gradebook knows the exercise.
-
-    Raises:
-        BuildError: it does not.
-    """
-    from nbgrader.api import Gradebook, MissingEntry
-
-    if not students:
-        print(f"{name}: nobody has handed it in")
-        return
-    find_alembic()  # which is called where there is no gradebook yet
-    with Gradebook(places.gradebook, "attention") as gradebook:
-        try:
-            gradebook.find_notebook(name, name)
-        except MissingEntry:
-            raise BuildError(
-                f"the gradebook does not know {name}; run make release NAME={name} first"
-            ) from None
 
 
 @contextmanager

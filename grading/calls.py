@@ -51,7 +51,7 @@ NEW_NAMESPACES = (
 # the fcntl commands that lock, that lend, that watch, and that send signals
 FCNTL = (5, 6, 7, 8, 10, 15, 36, 37, 38, 1024, 1026)
 FAMILIES = (1, 2, 10, 16)  # Unix, IPv4 and 6 of an empty network, and what lists its devices
-TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+IOCTL = (0x5412, 0x541C, 0x5452, 0x8901, 0x8902)  # a terminal's input; a socket's signals, owner
 
 
 def unusable() -> str | None:
@@ -105,7 +105,7 @@ def arguments(made: Any, seccomp: Any, refused: Any, ours: int) -> None:
         made.add_rule(refused, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
     for command in FCNTL:
         made.add_rule(refused, "fcntl", equal(1, command))
-    for command in (TIOCSTI, TIOCLINUX):
+    for command in IOCTL:
         made.add_rule(refused, "ioctl", equal(1, command))
     for family in range(64):
         if family not in FAMILIES:

@@ -2,33 +2,62 @@
 
 A notebook goes to `submitted/STUDENT/EXERCISE/EXERCISE.ipynb`, where nbgrader looks for it; of
 several the latest counts. Whatever was read is also kept in `collected/`, under its content, so
-that nothing is ever overwritten without a copy, and no more than one file is in memory at a time.
+that nothing is ever overwritten without a copy, and no more than one file is in memory at a time,
+that of a child, which alone reads what was handed in (`grading.child`).
 Nothing is unpacked by the names in an archive, and nothing in a file is run or believed: the outer
 folder says whose it is, and the outer time when it was handed in. In an exchange students make the
 outer folder; there its owner and the machine's own time take that place (`grading.exchange`).
 """
 
 import hashlib
+import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from grading import exchange, tables
-from grading.intake import File, files, is_noise
-from grading.recognise import Student, read_notebook, which_exercise
-from grading.settings import Places
+from grading import child, exchange, tables
+from grading.child import Trouble
+from grading.intake import LARGEST, File, HandIn, hand_ins, is_noise
+from grading.recognise import MOODLE, Student, read_notebook, which_exercise
+from grading.settings import Places, timestamp
 from grading.tables import written
 from grading.whose import Row, below, counts, joined, namesakes, read_roster, whose
 
+MOST, MOST_TOLD = 50, 4 << 20  # files of one zip, bytes of what is told of them
+CALLED = "called.txt"  # beside a submission: how its file's name spelled the student
 COLUMNS = ("student", "exercise", "status", "handed in", "file", "reason")
 
 
-def received(file: File, places: Places) -> Row:
+def received(one: HandIn, places: Places) -> list[Row]:
+    """The rows of what a student handed in; it is read in a child."""
+    try:
+        found = json.loads(child.run(taken, one, places, most=MOST_TOLD, writes=4 * LARGEST))
+    except Trouble as error:
+        told = f"could not be processed, a person has to look at it: {error}"
+        return [Row("", "", "refused", one.time, one.path, told)]
+    for row in found:
+        row["time"] = datetime.fromisoformat(row["time"])
+        row["kept"] = row["kept"] and Path(row["kept"])
+    return [Row(**row) for row in found]
+
+
+def taken(one: HandIn, places: Places) -> bytes:
+    """The rows of what a student handed in, as JSON, and a copy of each file."""
+    found = (file for file in one.read() if not is_noise(file.path))
+    rows = [described(file, places) for file in islice(found, MOST)]
+    rest = f"{one.path} holds more than {MOST} files; the others are not read"
+    rows += [Row("", "", "refused", one.time, one.path, rest) for _ in islice(found, 1)]
+    return json.dumps([asdict(row) for row in rows], default=str).encode()
+
+
+def described(file: File, places: Places) -> Row:
     """A file's row before it is known whose it is; a copy of it is kept."""
-    row = Row("", "", "refused", file.time, file.path, file.refused, secret=file.secret)
+    path, told = file.path[:1000], file.refused[:300]
+    row = Row("", "", "refused", file.time, path, told, secret=file.secret)
     if file.refused:
         return row
     row = replace(row, status="not recognised", digest=hashlib.sha256(file.content).hexdigest())
@@ -64,15 +93,6 @@ def due_dates(places: Places) -> dict[str, datetime]:
         }
 
 
-def timestamp(path: Path) -> datetime | None:
-    """When a submission that lies in `submitted` was handed in, or None."""
-    try:
-        text = (path.parent / "timestamp.txt").read_text(encoding="utf-8").strip()
-        return datetime.fromisoformat(text.removesuffix(" UTC")).replace(tzinfo=UTC)
-    except (OSError, ValueError):
-        return None
-
-
 def keep(places: Places, row: Row, content: bytes) -> Path:
     """Keep a copy of a file, under its content: the same file is kept once."""
     digest = hashlib.sha256(content).hexdigest()[:12]
@@ -82,6 +102,11 @@ def keep(places: Places, row: Row, content: bytes) -> Path:
     if not path.exists():
         written(path, content)
     return path
+
+
+def damage(path: Path) -> bytes:
+    """Why a notebook cannot be read, in a child; nothing if it can."""
+    return read_notebook(path.read_bytes())[1].encode()
 
 
 def place(places: Places, row: Row) -> None:
@@ -94,6 +119,7 @@ def place(places: Places, row: Row) -> None:
     if row.time:
         text = row.time.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
         written(folder / "timestamp.txt", text.encode())
+    written(folder / CALLED, tables.visible(row.called))
     if row.secret:
         written(folder / exchange.SECRET, row.secret)
 
@@ -137,6 +163,30 @@ def _rank(row: Row) -> tuple[bool, datetime, str]:
     return row.status == "collected", _time(row), row.path
 
 
+def _trust(row: Row) -> tuple[bool, datetime]:
+    """Of two spellings a platform's own comes first, else the earlier one."""
+    platform = any(map(MOODLE.match, PurePosixPath(row.path).parts))
+    return not platform, _time(row)
+
+
+def doubted(rows: Sequence[Row], places: Places) -> list[Row]:
+    """Files that spell a student in another way than the first of them: they displace nothing."""
+    first: dict[tuple[str, str], Row] = {}
+    for row in sorted(filter(counts, rows), key=_trust):
+        first.setdefault((row.student, row.exercise), row)
+    found = []
+    for row in rows:
+        other = first.get((row.student, row.exercise), row)
+        path = places.submitted / row.student / row.exercise / CALLED
+        there = row.student and path.exists()
+        spelled = path.read_text(encoding="utf-8") if there else other.called
+        if counts(row) and tables.visible(row.called) != tables.visible(spelled):
+            told = f"is {row.called!r} the same as {spelled!r}? Not taken in"
+            row = replace(row, status="doubtful", reason=joined(row.reason, told))
+        found.append(row)
+    return found
+
+
 def _placed(row: Row, places: Places, due: datetime | None) -> Row:
     """Place a row's file, and say so; not if what lies there is later."""
     path = places.submitted / row.student / row.exercise / f"{row.exercise}.ipynb"
@@ -146,20 +196,24 @@ def _placed(row: Row, places: Places, due: datetime | None) -> Row:
     elif there is not None and there > _time(row):
         told = f"a later one was collected before, of {_local(there)}"
         return replace(row, status="duplicate", reason=told)
-    elif path.exists() and row.status == "unreadable" and not read_notebook(path.read_bytes())[1]:
+    elif path.exists() and row.status == "unreadable" and not child.run(damage, path):
         told = f"{row.reason}; in its place counts the one that was collected before"
         return replace(row, status="duplicate", reason=told)
     place(places, row)
-    late = 0.0 if due is None else (_time(row) - due).total_seconds()
-    if due is None or late <= 0:
+    if due is None or _time(row) <= due:
         return row
-    told = f"{_span(late)} after {_local(due)}"
+    told = f"{span(_time(row) - due)} after {_local(due)}"
     status = "late" if row.status == "collected" else row.status
     return replace(row, status=status, reason=joined(row.reason, told))
 
 
-def _span(seconds: float) -> str:
-    minutes = int(seconds // 60)
+def span(late: timedelta) -> str:
+    """A time in words.
+
+    >>> span(timedelta(hours=25)), span(timedelta(minutes=61))
+    ('1 d 1 h', '1 h 1 min')
+    """
+    minutes = int(late.total_seconds() // 60)
     days, hours = minutes // 1440, minutes % 1440 // 60
     return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
 
@@ -195,12 +249,13 @@ def collect(source: Path, places: Places) -> list[Row]:
     """
     roster, due = read_roster(places), due_dates(places)
     inbound = exchange.is_exchange(source)
-    found = exchange.files(source) if inbound else files(source)
-    rows = [received(file, places) for file in found if not is_noise(file.path)]
+    found = exchange.hand_ins(source) if inbound else hand_ins(source)
+    rows = [row for one in found for row in received(one, places)]
     names = [row.path.partition("/")[0] if inbound else row.path for row in rows]
     names = below(names) if roster is None and not inbound else names
     rows = [whose(row, name, roster) for row, name in zip(rows, names, strict=True)]
-    rows = settle(rows if roster is not None else namesakes(rows, names), places, due)
+    rows = rows if roster is not None else namesakes(rows, names)
+    rows = settle(rows if inbound else doubted(rows, places), places, due)
     rows += missing(rows, roster or [], places)
     rows.sort(key=lambda row: (row.exercise, row.student, row.path))
     write(rows, places)

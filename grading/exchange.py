@@ -14,46 +14,65 @@ import re
 import secrets
 import shutil
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-from grading.intake import LARGEST, File
+from grading.intake import LARGEST, File, HandIn
 from grading.settings import Places
 
 FOLDER = re.compile(r"^[^+]+\+[^+]+\+\d{4}-\d\d-\d\d [^+]+(\+.*)?$")
+MOST = 50  # hand-ins of one owner that are read, the latest
 SECRET = "submission_secret.txt"  # by which nbgrader names a page that its student alone finds
 
 
 def is_exchange(source: Path) -> bool:
-    """Whether a folder is the one that nbgrader's Submit fills, an exchange's `inbound`."""
-    return source.is_dir() and any(map(FOLDER.match, os.listdir(source)))
+    """Whether a folder is the one that nbgrader's Submit fills, by its own name or by all in it."""
+    if not source.is_dir():
+        return False
+    there = os.listdir(source)
+    return source.resolve().name == "inbound" or (bool(there) and all(map(FOLDER.match, there)))
 
 
-def files(source: Path) -> Iterator[File]:
-    """Every file that was handed in, under `owner/folder/file`; what cannot be read says why."""
-    with opened(str(source), None, os.O_DIRECTORY) as inbound:
-        for name in sorted(os.listdir(inbound)):
-            with suppress(FileNotFoundError):  # its student has just taken it back
-                about = os.stat(name, dir_fd=inbound, follow_symlinks=False)
-                try:
-                    with opened(name, inbound, os.O_DIRECTORY) as folder:
-                        yield from in_folder(name, folder)
-                except OSError as error:
-                    path, why = f"{owner(about)}/{name}", f"cannot be read: {error.strerror}"
-                    yield File(path, changed(about), refused=why)
+def hand_ins(source: Path) -> Iterator[HandIn]:
+    """The latest submissions of each owner; their files are read under `owner/folder/file`."""
+    found = []
+    for name in os.listdir(source):
+        with suppress(FileNotFoundError):  # its student has just taken it back
+            about = os.lstat(source / name)
+            found.append((changed(about), f"{owner(about)}/{name}", partial(files, source, name)))
+    count = Counter[str]()
+    for time, path, read in sorted(found, key=lambda one: one[:2], reverse=True):
+        count[path.partition("/")[0]] += 1
+        if count[path.partition("/")[0]] <= MOST:
+            yield HandIn(path, time, read)
+
+
+def files(source: Path, name: str) -> Iterator[File]:
+    """The files of one submission, or why there are none."""
+    with opened(str(source), None, os.O_DIRECTORY) as inbound, suppress(FileNotFoundError):
+        about = os.stat(name, dir_fd=inbound, follow_symlinks=False)
+        try:
+            with opened(name, inbound, os.O_DIRECTORY) as folder:
+                yield from in_folder(name, folder)
+        except OSError as error:
+            path, why = f"{owner(about)}/{name}", f"cannot be read: {error.strerror}"
+            yield File(path, changed(about), refused=why)
 
 
 def in_folder(name: str, folder: int) -> Iterator[File]:
     """The files of one submission."""
     outer, names = os.fstat(folder), sorted(os.listdir(folder))
-    secret = one_file("", SECRET, folder, outer).content if SECRET in names else b""
+    held = one_file("", SECRET, folder, outer).content[:200] if SECRET in names else b""
+    secret = held.decode(errors="replace")
     for file in names:
         yield one_file(f"{owner(outer)}/{name}/{file}", file, folder, outer, secret)
 
 
-def one_file(path: str, name: str, folder: int, outer: os.stat_result, secret: bytes = b"") -> File:
+def one_file(path: str, name: str, folder: int, outer: os.stat_result, secret: str = "") -> File:
     """One file of a submission: read once it is open and known to be its student's own."""
     try:
         with opened(name, folder) as number:

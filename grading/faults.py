@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from grading import tables
 from grading.sandbox import SandboxError
 
 MACHINES = (OSError, MemoryError, SandboxError, SQLAlchemyError)
@@ -49,18 +48,3 @@ def patiently(work: Callable[[], Any], seconds: float) -> Any:
                 if "locked" not in str(error) or time.monotonic() > until:
                     raise
                 time.sleep(0.1)
-
-
-def legible(data: Any) -> Any:
-    r"""JSON without what a terminal would obey and no file could hold, in all of its texts.
-
-    >>> legible({"reason": ["\x1b[2Jred"]})
-    {'reason': ['�[2Jred']}
-    """
-    if isinstance(data, str):
-        return tables.visible(data)
-    if isinstance(data, list):
-        return [legible(one) for one in data]
-    if isinstance(data, dict):
-        return {key: legible(value) for key, value in data.items()}
-    return data

@@ -4,11 +4,12 @@ import os
 import shutil
 import site
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from grading import packages
-from grading.watch import Limits
+from grading.watch import Limits, paper
 
 COURSE = Path(__file__).resolve().parent.parent
 HOME = "/home/student"
@@ -54,6 +55,17 @@ def fence(limits: Limits, check: int | None, *more: str) -> list[str]:
         *("--unshare-cgroup-try", "--hostname", "localhost", "--die-with-parent", *more),
         *files(limits, check, "--proc", "/proc", *masks),
     ]
+
+
+@contextmanager
+def hidden(argv: list[str]) -> Iterator[tuple[list[str], int]]:
+    """A fence whose options lie in a file: its command line could be read inside.
+
+    Yields:
+        the command line up to the program, and the file's descriptor, to be passed on.
+    """
+    with paper("\0".join(argv[1:-1]) + "\0") as held:
+        yield [argv[0], "--args", str(held.fileno()), "--"], held.fileno()
 
 
 def porch(limits: Limits, check: int, *more: str) -> list[str]:

@@ -1,41 +1,53 @@
 """What a class got wrong: `make insights NAME=…` writes a page for the lecturer, no name in it.
 
-It reads the reports that grading wrote, the graded notebooks, and the lists of what was collected;
-it runs nothing. Of each task it tells how many passed, which mistakes how often, and shows two
-answers: the shortest with the commonest mistake, and the shortest right one. Comments and
-docstrings are left out, and so is an answer in which a student's id or name occurs. At the end it
-counts the submissions in which a refused or a suspicious name of the course's own lists was seen.
+It reads the reports that grading wrote, the graded notebooks (each in a child), and the lists of
+what was collected; it runs nothing. Of each task it tells how many passed, which mistakes how
+often, and shows two answers: the shortest with the commonest mistake, and the shortest right one.
+At the end it counts the submissions in which a refused or a suspicious name was seen.
+
+Nothing on the page was chosen by a student: of an answer stay the words that the exercise, Python,
+torch and numpy know; others are numbered, texts are dots, and comments are left out. Mistakes are
+told in the course's own sentences, with the names of no exceptions but Python's and torch's.
 """
 
 import ast
 import base64
+import builtins
 import html
+import json
+import keyword
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-import nbformat
+import numpy as np
+import torch
 
 from attnlib import plots
-from grading import tables
+from grading import child, tables
 from grading.build import BuildError, known
-from grading.collect import due_dates, timestamp
-from grading.marks import GRADED, Mark, marks_of, students
-from grading.recognise import plain
+from grading.child import Trouble
+from grading.collect import due_dates
+from grading.marks import Mark, marks_of, students
+from grading.preprocess import GRADED, read, released
 from grading.restore import grade_id
 from grading.scan import SUSPICIOUS
-from grading.settings import Places
-from grading.submission import points, read_report, report_path
+from grading.settings import ROOT, Places, timestamp
+from grading.submission import handed_in, points, read_report, report_path
 from grading.task import Task
 from grading.tasks import exercise
-from grading.whose import read_roster
 
-LONGEST = 25  # lines of an answer on the page
+LONGEST, LARGEST = 25, 3_000  # lines and characters of an answer on the page
+LONGEST_NUMBER = 8  # digits and signs
+PLACES = (builtins, math, np, np.ndarray, torch, torch.Tensor, torch.nn.functional, str, list, dict)
+ENDED = ("cell above the check", "check cell")
 MISSING = "not written"
 OTHER = "other values than the right ones, by no mistake that the task names"
 STYLE = """body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff;
@@ -84,58 +96,72 @@ def mistake(task: Task | None, reason: str) -> str:
             return sentence
     if "it is not written yet" in reason:
         return MISSING
-    if raised := re.match(r"(it raised \w+|it changes its argument( \w+)?)", reason):
-        return raised[0]
-    if reason.startswith(("no answer", "forged", "it uses")):
-        return reason.partition(" (")[0]
+    if reason.startswith("it changes its argument"):
+        return "it changes its argument"
+    for what in ("it raised", *(f"no answer: the {one} ended with" for one in ENDED)):
+        if reason.startswith(what):
+            return f"{what} {exception(reason.removeprefix(what).strip())}"
+    if reason.startswith("no answer"):
+        return "no answer: the cell did not run to its end"
+    if reason.startswith("forged"):
+        return "forged: what was shown is not what a check cell shows"
+    if used := re.match(r"it uses (\w+), which would be the answer: write it yourself", reason):
+        return used[0] if task and used[1] in task.forbidden else "it uses what the task forbids"
     shape = re.search(r"\bshape\b|\bdtype\b", reason)
     return f"another {shape[0]} than the right one" if shape else OTHER
 
 
-def code(notebook: Any) -> dict[str, str]:
-    """The answers of a graded notebook by task, without comments and docstrings, if Python."""
-    found = {}
-    for cell in notebook.cells:
-        name = grade_id(cell) or ""
-        if cell.cell_type == "code" and name.endswith("_answer"):
-            found[name.removesuffix("_answer")] = without_remarks(cell.source)
-    return found
+def exception(text: str) -> str:
+    """The name with which a text begins, if it is an exception of Python's or torch's.
 
-
-def without_remarks(source: str) -> str:
-    """Source without comments and docstrings; empty if it is no Python.
-
-    >>> print(without_remarks("def f(x):  # by Ada\\n    'Ada wrote it'\\n    return x"))
-    def f(x):
-        return x
+    >>> exception("ValueError: x"), exception("AdaError")
+    ('ValueError', 'an exception of its own')
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ""
+    name = re.split(r"\W", text)[0]
+    known = getattr(builtins, name, None) or getattr(torch, name, None)
+    return name if isinstance(known, type) else "an exception of its own"
+
+
+@cache
+def words(name: str) -> frozenset[str]:
+    """The words that anybody's answer to an exercise may use."""
+    cells = [*released(name).cells, *read(ROOT / "solutions" / name / f"{name}.ipynb").cells]
+    ours = re.findall(r"\w+", " ".join(c.source for c in cells if c.cell_type == "code"))
+    known = (word for place in PLACES for word in dir(place))
+    return frozenset([*ours, *known, *keyword.kwlist, *["f", "dim", "keepdim", "axis", "keepdims"]])
+
+
+def code(name: str, path: Path) -> bytes:
+    """The answers of a graded notebook by task, as JSON, without what their author chose."""
+    found = {}
+    for cell in read(path).cells:
+        task = (grade_id(cell) or "").removesuffix("_answer")
+        if cell.cell_type == "code" and task != grade_id(cell):
+            with suppress(SyntaxError, ValueError, RecursionError):
+                found[task] = plain(cell.source, words(name))
+    return json.dumps({task: text for task, text in found.items() if len(text) < LARGEST}).encode()
+
+
+def plain(source: str, known: Set[str]) -> str:
+    """Source with dots for texts, with numbers for its own names, and without comments.
+
+    >>> print(plain("def f(ada):  # Ada\\n    return 'Ada' + ada", {"def", "f", "return"}))
+    def f(name1):
+        return '…' + name1
+    """
+    tree, own = ast.parse(source), dict[str, str]()
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            kept = [line for line in body if not _remark(line)]
-            node.body = kept or [ast.Pass()] * (not isinstance(node, ast.Module))  # type: ignore[attr-defined]
-    return tables.visible(ast.unparse(ast.fix_missing_locations(tree)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            node.value = "…"
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float, complex):
+            longest = 4 if isinstance(node.value, int) else LONGEST_NUMBER
+            node.value = node.value if len(repr(node.value)) <= longest else 0
 
+    def word(found: re.Match[str]) -> str:
+        text = found[0]
+        return text if text in known else own.setdefault(text, f"name{len(own) + 1}")
 
-def _remark(line: ast.stmt) -> bool:
-    """Whether a statement is nothing but a text."""
-    value = line.value if isinstance(line, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)
-
-
-def anonymous(answer: str, words: set[str]) -> bool:
-    """Whether none of these words, of names and ids, occurs in an answer."""
-    return not words & set(plain(answer.replace("_", " ")).split())
-
-
-def everybodys_words(places: Places) -> set[str]:
-    """The words of all names and ids, longer than two letters."""
-    texts = [*students(places), *(one.name for one in read_roster(places) or [])]
-    return {word for text in texts for word in plain(text).split() if len(word) > 2}
+    return re.sub(r"(?<!\w)[^\W\d]\w*", word, ast.unparse(tree))
 
 
 def hand_ins(name: str, places: Places) -> Counter[str]:
@@ -154,15 +180,18 @@ def work(name: str, places: Places) -> list[Work]:
     """What was graded of an exercise, of everybody who handed something in."""
     most, due, tried = points(name), due_dates(places).get(name), hand_ins(name, places)
     found = []
-    read: Any = nbformat.read
+    words(name)  # which all children find there
     for student in students(places):
         report = read_report(report_path(name, student, places))
         if report is None or report["submission"] is None:
             continue
         lines = {mark.task: mark for mark in marks_of(student, name, most, places)}
         path = places.autograded / student / name / f"{name}.ipynb"
-        answers = code(read(path, as_version=4)) if path.exists() else {}
-        at = timestamp(places.submitted / student / name / f"{name}.ipynb")
+        answers = {}
+        with suppress(Trouble):  # then nothing is shown of it
+            if path.exists():
+                answers = json.loads(child.run(code, name, path, most=1 << 20))
+        at = timestamp(handed_in(name, student, places))
         early = _hours(at, due)
         said = [*report["notes"], *(mark.reason for mark in lines.values())]
         found.append(
@@ -185,19 +214,18 @@ def _hours(at: datetime | None, due: datetime | None) -> float | None:
     return (due - at).total_seconds() / 3600 if at and due else None
 
 
-def told(name: str, works: Sequence[Work], words: set[str]) -> list[Told]:
+def told(name: str, works: Sequence[Work]) -> list[Told]:
     """Each task of an exercise, over all that was handed in."""
     tasks: Mapping[str, Task] = exercise(name)
     found = []
     for task in points(name):
         one = Told(task)
         for done in works:
-            mark, answer = done.marks[task], done.answers.get(task, "")
+            mark, show = done.marks[task], done.answers.get(task)
             one.waiting += mark.status != GRADED
             one.judged += mark.status == GRADED
             full = mark.points == mark.max_points
             one.passed += mark.status == GRADED and full
-            show = answer if answer and anonymous(answer, words) else None
             if mark.status == GRADED and full:
                 one.right += [show] if show else []
             elif mark.status == GRADED and task in tasks:
@@ -246,7 +274,7 @@ def figure(works: Sequence[Work]) -> plots.Figure:
     total = [sum(mark.points for mark in one.marks.values()) for one in works]
     most = sum(mark.max_points for mark in works[0].marks.values())
     tried = sorted({one.attempts for one in works if one.attempts})
-    picture, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    picture, (left, right) = plt.subplots(1, 2, figsize=(7, 3), layout="constrained")
     left.hist(total, bins=range(int(most) + 2), align="left", color=plots.COLOURS[0])
     left.set(xlabel="points", ylabel="students", xlim=(-0.7, most + 0.7))
     groups = [[t for t, o in zip(total, works, strict=True) if o.attempts == n] for n in tried]
@@ -312,5 +340,5 @@ def insights(wanted: str, places: Places) -> Path:
     if not works:
         raise BuildError(f"nothing of {name} has been graded; run make grade NAME={name} first")
     path = places.home / "insights" / f"{name}.html"
-    tables.written(path, page(name, works, told(name, works, everybodys_words(places))))
+    tables.written(path, page(name, works, told(name, works)))
     return path

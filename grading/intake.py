@@ -1,50 +1,27 @@
 """Reads what was handed in: every file of a folder or a zip, without trusting any of it.
 
 Nothing is unpacked to disk by the names in an archive, links are not followed, and a file that is
-too large, damaged, or says so, is not read: it comes with the reason in place of its content. What
+too large, damaged, or says so, is not read: it comes with the reason in place of its content. Here
+the names are listed; `HandIn.read` is for a child (`grading.child`), which opens one file. What
 lies in a student's zip has the time of that zip: the times inside are the student's own words.
 """
 
 import io
-import lzma
 import os
 import stat
-import struct
 import zipfile
-import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from grading.build import BuildError
 
 LARGEST = 20 << 20  # bytes of a file
-MOST = 20_000  # files
-NOISE = {
-    "checks.json",
-    ".ds_store",
-    "thumbs.db",
-    "desktop.ini",
-    "timestamp.txt",
-    "submission_secret.txt",
-}
-# what a damaged or malicious archive makes of the modules that read it
-DAMAGE = (
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    RuntimeError,  # NotImplementedError and RecursionError as well
-    OSError,
-    EOFError,
-    ValueError,  # UnicodeError as well
-    LookupError,
-    OverflowError,
-    TypeError,
-    AssertionError,
-)
+DEEPEST, LONGEST = 12, 400  # folders and letters of a path in a zip
+_NOISE = "checks.json .ds_store thumbs.db desktop.ini timestamp.txt submission_secret.txt"
+NOISE = frozenset(_NOISE.split())
 
 
 @dataclass(frozen=True)
@@ -58,41 +35,59 @@ class File:
     time: datetime
     content: bytes = b""
     refused: str = ""
-    secret: bytes = b""
+    secret: str = ""
 
 
-def files(source: Path) -> Iterator[File]:
-    """Every file in a folder or a zip; zips inside are opened too, one floor deep.
+@dataclass(frozen=True)
+class HandIn:
+    """What one student may have handed in: a file, or a zip of files, which only a child reads."""
+
+    path: str
+    time: datetime
+    read: Callable[[], Iterable[File]]
+
+
+def hand_ins(source: Path) -> Iterator[HandIn]:
+    """Every file in a folder or a zip; zips inside are opened when they are read, one floor deep.
 
     Raises:
         BuildError: if there is no such folder or zip, or if the zip itself is damaged.
     """
     if source.is_dir():
-        yield from _in_folder(source)
+        for path in sorted(source.rglob("*")):
+            if path.is_symlink() or not path.is_dir():
+                name, time = _legible(path.relative_to(source)), _mtime(path.lstat().st_mtime)
+                yield HandIn(name, time, partial(_on_disk, path, name, time))
     elif zipfile.is_zipfile(source):
         try:
             archive = zipfile.ZipFile(source)
-        except DAMAGE as error:
+        except Exception as error:
             raise BuildError(f"{source} is damaged: {error}; download it again") from None
         with archive:
-            yield from _in_zip(archive, "", None)
+            for entry in archive.infolist():
+                if not entry.is_dir():
+                    time = _zip_time(entry)
+                    read = partial(_in_class_zip, archive, entry, time)
+                    yield HandIn(_name(entry), time, read)
     else:
         raise BuildError(f"make collect FROM=… wants a folder or a zip file; {source} is neither")
 
 
-def _in_folder(source: Path) -> Iterator[File]:
-    for path in sorted(source.rglob("*")):
-        if path.is_dir() and not path.is_symlink():
-            continue
-        name = _legible(path.relative_to(source))
-        about = path.lstat()
-        time = _mtime(about.st_mtime)
-        if not stat.S_ISREG(about.st_mode):
-            yield File(name, time, refused="a link or a device, not a file")
-        elif about.st_size > LARGEST:
-            yield File(name, time, refused=_too_large(about.st_size))
-        else:
-            yield from _opened(File(name, time, path.read_bytes()))
+def _on_disk(path: Path, name: str, time: datetime) -> Iterator[File]:
+    about = path.lstat()
+    if not stat.S_ISREG(about.st_mode):
+        yield File(name, time, refused="a link or a device, not a file")
+    elif about.st_size > LARGEST:
+        yield File(name, time, refused=_too_large(about.st_size))
+    else:
+        yield from _opened(File(name, time, path.read_bytes()))
+
+
+def _in_class_zip(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, time: datetime
+) -> Iterator[File]:
+    file = _entry(archive, entry, "", time)
+    yield from [file] if file.refused else _opened(file)
 
 
 def _legible(path: Path) -> str:
@@ -122,38 +117,42 @@ def _opened(file: File) -> Iterator[File]:
         return
     try:
         archive = zipfile.ZipFile(io.BytesIO(file.content))
-    except DAMAGE:
+    except MemoryError:
+        raise
+    except Exception:  # whatever is no zip
         yield file
         return
     with archive:
         yield from _in_zip(archive, file.path + "/", file.time)
 
 
-def _in_zip(archive: zipfile.ZipFile, before: str, outer: datetime | None) -> Iterator[File]:
-    """The files of an archive; `outer` is the time of the zip that a student handed in."""
+def _in_zip(archive: zipfile.ZipFile, before: str, time: datetime) -> Iterator[File]:
+    """The files of a zip that a student handed in, all with the time of that zip."""
     total = 0
-    for entry in archive.infolist()[:MOST]:
-        if entry.is_dir():
-            continue
-        name, path = _name(entry), before + _name(entry)
-        time = outer or _zip_time(entry)
-        content, why = b"", _unsafe(name, entry)
-        if not why:
-            try:
-                with archive.open(entry) as stream:
-                    content = stream.read(LARGEST)  # and no more than it said it has
-            except DAMAGE as error:
-                why = f"cannot be unpacked: {error}"
-        if why:
-            yield File(path, time, refused=why)
-            continue
-        total += len(content)
-        if outer and total > 3 * LARGEST:  # a bomb: the class's own zip may be this large
-            yield File(path, time, refused=f"{before} holds too much: {_too_large(total)}")
-            return
-        yield from [File(path, time, content)] if outer else _opened(File(path, time, content))
-    if len(archive.infolist()) > MOST:
-        yield File(before or "the archive", datetime.now(UTC), refused=f"more than {MOST} files")
+    for entry in archive.infolist():
+        if not entry.is_dir():
+            file = _entry(archive, entry, before, time)
+            total += len(file.content)
+            if total > 3 * LARGEST:  # a bomb
+                told = f"{before} holds too much: {_too_large(total)}"
+                yield replace(file, content=b"", refused=told)
+                return
+            yield file
+
+
+def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, before: str, time: datetime) -> File:
+    """One file of an archive."""
+    name = _name(entry)
+    content, why = b"", _unsafe(name, entry)
+    if not why:
+        try:
+            with archive.open(entry) as stream:
+                content = stream.read(LARGEST)  # and no more than it said it has
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a damaged archive makes of what reads it
+            why = f"cannot be unpacked: {error}"
+    return File(before + name, time, content, why)
 
 
 def _name(entry: zipfile.ZipInfo) -> str:
@@ -177,6 +176,8 @@ def _zip_time(entry: zipfile.ZipInfo) -> datetime:
 def _unsafe(name: str, entry: zipfile.ZipInfo) -> str:
     """Why an entry is not read; empty if it is."""
     path = PurePosixPath(name)
+    if len(path.parts) > DEEPEST or len(name) > LONGEST:
+        return "its path is too long"
     if path.is_absolute() or ".." in path.parts or not path.parts or ":" in path.parts[0]:
         return "its path leads out of the archive"
     if stat.S_ISLNK(entry.external_attr >> 16):

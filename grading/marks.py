@@ -5,19 +5,36 @@ is on the roster and handed in nothing has rows too, so that nobody is lost betw
 """
 
 import html
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grading import tables
+from grading import child, tables
 from grading.build import BuildError, known, names, nbgrader_log
+from grading.child import Trouble
+from grading.collect import due_dates, span
 from grading.exchange import keep_secrets
-from grading.settings import Places, configuration, find_alembic
+from grading.preprocess import GRADED, MANUAL
+from grading.settings import Places, configuration, find_alembic, timestamp
+from grading.submission import fingerprint, handed_in, points, read_report, report_path
 from grading.whose import read_roster
 
-COLUMNS = ("student", "exercise", "task", "points", "max_points", "status", "reason")
-GRADED, ABSENT, WAITING = "graded", "not submitted", "not graded yet"
+COLUMNS = (
+    *("student", "name", "exercise", "task", "points", "max_points", "status", "reason"),
+    *("late", "total"),  # of the exercise
+)
+PAGE = 60  # seconds of computing for a student's page
+LARGEST_PAGE = 64 << 20  # bytes
+LONGEST_FORMULA = 2_000  # characters
+ALONE = (  # a page asks no host for anything, and runs nothing
+    '<meta http-equiv="Content-Security-Policy" '
+    "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
+)
+ABSENT, WAITING = "not submitted", "not graded yet"
 Points = dict[tuple[str, str], float]
 
 
@@ -86,11 +103,9 @@ def marks_of(student: str, name: str, most: dict[str, float], places: Places) ->
         most: the points of each of its tasks.
         places: the class.
     """
-    from grading.submission import fingerprint, read_report, report_path
-
     report = read_report(report_path(name, student, places))
-    digest = fingerprint(places.submitted / student / name / f"{name}.ipynb")
-    if report is None or (report["submission"] is None and digest is not None):
+    digest = fingerprint(handed_in(name, student, places))
+    if report is None or (report["status"] == ABSENT and digest is not None):
         status = ABSENT if digest is None else WAITING
         why = "nothing was handed in" if digest is None else f"run make grade NAME={name}"
         return [Mark(student, name, task, 0.0, top, status, why) for task, top in most.items()]
@@ -99,7 +114,7 @@ def marks_of(student: str, name: str, most: dict[str, float], places: Places) ->
         Mark(student, name, task, one["points"], one["max"], one["status"], one["reason"])
         for task, one in told.items()
     ]
-    if digest not in (report["submission"], None):
+    if report["submission"] is not None and digest not in (report["submission"], None):
         again = f"another file lies there since it was graded: run make grade NAME={name}"
         return [replace(mark, status=WAITING, reason=again) for mark in found]
     return found
@@ -107,8 +122,6 @@ def marks_of(student: str, name: str, most: dict[str, float], places: Places) ->
 
 def marks(places: Places) -> list[Mark]:
     """All marks of a class: a row for each student, exercise and task."""
-    from grading.submission import points
-
     found, everybody = [], students(places)
     for name in exercises(places):
         most, given = points(name), by_hand(name, places)
@@ -131,9 +144,17 @@ def write_marks(places: Places) -> Path:
     found = marks(places)
     if not found:
         raise BuildError("there are no marks: nothing was handed in yet (make collect FROM=…)")
-    rows = [
-        (m.student, m.exercise, m.task, m.points, m.max_points, m.status, m.reason) for m in found
-    ]
+    known = {student.id: student.name for student in read_roster(places) or []}
+    due, total = due_dates(places), dict[tuple[str, str], float]()
+    for mark in found:
+        key = mark.student, mark.exercise
+        total[key] = total.get(key, 0.0) + mark.points
+    rows = []
+    for m in found:
+        at, limit = timestamp(handed_in(m.exercise, m.student, places)), due.get(m.exercise)
+        late = span(at - limit) if at and limit and at > limit else ""
+        about = (m.student, known.get(m.student, ""), m.exercise, m.task, m.points, m.max_points)
+        rows.append((*about, m.status, m.reason[:500], late, total[m.student, m.exercise]))
     return tables.write(places.home / "marks.csv", COLUMNS, rows)
 
 
@@ -150,8 +171,6 @@ def feedback(wanted: Sequence[str], places: Places) -> Iterator[str]:
     Yields:
         a line for each exercise, and one for each page that could not be written.
     """
-    from grading.preprocess import MANUAL
-
     waiting = {(mark.exercise, mark.student) for mark in marks(places) if mark.status == MANUAL}
     for name in [known(one) for one in wanted] or exercises(places):
         written, left = 0, sum(name == exercise for exercise, _ in waiting)
@@ -168,42 +187,61 @@ def feedback(wanted: Sequence[str], places: Places) -> Iterator[str]:
 
 def page(name: str, student: str, places: Places) -> str:
     """Write a student's page for an exercise; what went wrong, or nothing."""
+    report = read_report(report_path(name, student, places))
+    if report is None:
+        return "it has not been graded"
+    head, trouble = report["status"], ""
+    if (places.autograded / student / name / f"{name}.ipynb").exists():
+        try:
+            limits = {"seconds": PAGE, "writes": LARGEST_PAGE}
+            trouble = child.run(rendered, name, student, places, **limits).decode()
+        except Trouble as error:
+            trouble = str(error)
+        if not trouble:
+            return ""
+        head = "what was handed in is graded, and could not be shown as a page"
+    head, why = (html.escape(text) for text in (f"{name}: {head}", report["reason"]))
+    tables.written(
+        places.feedback / student / name / f"{name}.html",
+        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{head}</title>'
+        f"<h1>{head}</h1><p>{why}</p></html>\n",
+    )
+    return trouble
+
+
+def rendered(name: str, student: str, places: Places) -> bytes:
+    """Render a student's page, in a child; what went wrong, or nothing."""
+    from nbconvert.filters.markdown_mistune import IPythonRenderer
     from nbgrader.converters import GenerateFeedback
     from nbgrader.converters.base import NbGraderException
     from nbgrader.coursedir import CourseDirectory
 
-    from grading.submission import escaped
-
-    if not (places.autograded / student / name / f"{name}.ipynb").exists():
-        return explain(name, student, places)
+    for kind, block in (("inline_math", False), ("block_math", True), ("latex_environment", True)):
+        setattr(IPythonRenderer, kind, partial(set_formula, block))  # in this process alone
     config = configuration(places)
     config.CourseDirectory.assignment_id = name
-    config.CourseDirectory.student_id = escaped(student)
+    # nbgrader takes a student's name for a pattern
+    config.CourseDirectory.student_id = re.sub(r"([*?[])", r"[\1]", student)
     config.CourseDirectory.ignore = ["*"]  # the page alone goes to the student
     directory = CourseDirectory(config=config)
     with nbgrader_log() as log:
         try:
             GenerateFeedback(coursedir=directory, config=config, force=True).start()
         except NbGraderException:
-            return " ".join(log.getvalue().split())[:300]
-    return ""
-
-
-def explain(name: str, student: str, places: Places) -> str:
-    """A page for work that could not be run at all: the reason."""
-    from grading.submission import read_report, report_path
-
-    report = read_report(report_path(name, student, places))
-    if report is None:
-        return "it has not been graded"
+            why = " ".join(log.getvalue().split())[-300:]
+            return (why or "nbgrader could not make it").encode()
     path = places.feedback / student / name / f"{name}.html"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    head, why = (
-        html.escape(str(text)) for text in (f"{name}: {report['status']}", report["reason"])
-    )
-    path.write_text(
-        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{head}</title>'
-        f"<h1>{head}</h1><p>{why}</p></html>\n",
-        encoding="utf-8",
-    )
-    return ""
+    text = re.sub(r"(?s)<script.*?</script>", "", path.read_text(encoding="utf-8"))
+    tables.written(path, text.replace("<head>", f"<head>{ALONE}", 1))
+    return b""
+
+
+def set_formula(block: bool, text: str = "", name: str = "", body: str = "") -> str:
+    """A formula as MathML; what is too long, or no formula, stays as it was written."""
+    tex = f"\\begin{{{name}}}{body}\\end{{{name}}}" if name else text
+    if len(tex) < LONGEST_FORMULA:
+        with suppress(Exception):  # whatever a stranger's formula makes of a parser
+            from book.mathml import formula
+
+            return re.sub(r'\s(href|style|class|id)="[^"]*"', "", formula(tex, block))
+    return html.escape(f"$${tex}$$" if block else f"${tex}$")

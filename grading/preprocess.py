@@ -1,12 +1,13 @@
-"""The two steps that nbgrader's autograding takes from us, in place of its own execution.
+"""A submission as it is read, restored and judged: `worked(...)`, which is done in a child.
 
-`Restore` runs before anything else, and puts the submission back into the released form. `Grade`
-runs it in the sandbox, looks at its source, has the hidden answers judged in this process, which
-has never run a line of the student's, and writes each verdict into the outputs of its check cell.
-`SaveGrades`, nbgrader's own but for one case, reads them there.
+`worked` puts what was handed in back into the released form, and gives the job that is to be run of
+it; called again with what the job has told, it looks at the source, has the hidden answers judged,
+writes each verdict into the outputs of its check cell, and gives a report and the graded notebook.
+All of it handles a stranger's bytes, and so happens in a process of its own (`grading.child`), of
+which the desk takes a report of a fixed form, and a file that it only stores.
 
-`nbgrader_config.py` names them, so that `make grade` and Formgrader's button do the same. What
-was found is left in the notebook's metadata under "attnlib", from which the report is made.
+`Graded` is for Formgrader's button: `nbgrader_config.py` names it, and it does what `make grade`
+does.
 """
 
 import hashlib
@@ -18,34 +19,21 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
-from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
-from traitlets import Any as AnyTrait
-from traitlets import Bool, Unicode
+from nbgrader.converters.base import NbGraderException
+from nbgrader.preprocessors import NbGraderPreprocessor
 
+from attnlib.check import MIME
 from attnlib.check.means import reached, refused
 from grading.build import EXERCISE_FOLDER
-from grading.judge import Verdict, hidden_file, seed_in_use, verdict
+from grading.judge import Verdict, hidden_file, verdict
 from grading.restore import grade_id, locked, restore
-from grading.sandbox import Run, Scene, execute, packed, understood
+from grading.sandbox import Run, Scene, packed, understood
 from grading.scan import scan
 from grading.tasks import exercise
 from grading.watch import Limits
 
-SANITIZE = [
-    "grading.preprocess.Restore",
-    "nbgrader.preprocessors.OverwriteKernelspec",
-    "nbgrader.preprocessors.OverwriteCells",
-    "nbgrader.preprocessors.CheckCellMetadata",
-]
-AUTOGRADE = [
-    "grading.preprocess.Grade",
-    "nbgrader.preprocessors.LimitOutput",
-    "grading.preprocess.SaveGrades",
-    "nbgrader.preprocessors.AssignLatePenalties",
-    "nbgrader.preprocessors.CheckCellMetadata",
-]
 GRADED, MANUAL = "graded", "needs manual grading"
-LONGEST_ANSWER = 40_000  # characters; no solution has more than 10,000
+LONGEST_OUTPUT, ROOM = 20_000, 2 << 20  # characters of one output, of all in a notebook
 Answers = Mapping[str, bytes]
 
 
@@ -55,17 +43,26 @@ def released(name: str, folder: Path = EXERCISE_FOLDER) -> NotebookNode:
 
 
 def read(path: Path) -> NotebookNode:
-    """A notebook in today's format."""
-    notebook: NotebookNode = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    """A notebook in today's format.
+
+    Raises:
+        ValueError: it is none; the text says why.
+    """
+    if path.is_symlink() or not path.is_file():
+        raise ValueError("not a plain file")
+    text, made = path.read_bytes(), None
+    if not text.strip():
+        raise ValueError("the file is empty")
+    try:
+        made = nbformat.reads(text.decode(), as_version=4)  # type: ignore[no-untyped-call]
+        nbformat.validate(made)
+        json.dumps(made, ensure_ascii=False).encode()
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a stranger's file makes of a parser
+        raise ValueError(str(error).strip().split("\n")[0] or type(error).__name__) from None
+    notebook: NotebookNode = made
     return notebook
-
-
-class Wanted(Exception):
-    """A submission cannot be judged before `job` has been run."""
-
-    def __init__(self, job: bytes) -> None:
-        super().__init__("to be run first")
-        self.job = job
 
 
 def key(job: bytes) -> str:
@@ -73,75 +70,103 @@ def key(job: bytes) -> str:
     return hashlib.sha256(job).hexdigest()
 
 
-def job(name: str, submission: NotebookNode, seed: str, limits: Limits, unsafe: bool) -> bytes:
-    """What is to be run of a submission, for `sandbox.execute`: hidden inputs, and no seed."""
-    return packed(restore(submission, released(name))[0], scene(name, seed), limits, unsafe)
+def worked(
+    name: str, path: Path, seed: str, limits: Limits, unsafe: bool, answers: Answers
+) -> bytes:
+    """Go on with one submission, in a child.
+
+    Args:
+        name, seed, limits, unsafe: the exercise, and how it is graded (see `submission.How`).
+        path: what was handed in.
+        answers: what its job has told, by the digest of the job; none at first.
+
+    Returns:
+        a line of JSON, and after it what it is about: {"job": true} and the job that is to be run,
+        or a report (see `submission.grade_one`) and the graded notebook; with the report, under
+        "blank", the cells in which nothing was written.
+    """
+    try:
+        submission = read(path)
+    except ValueError as error:
+        told = f"not a notebook: {str(error)[:200]}"
+        return line({"status": "crashed", "reason": told})
+    restored, notes = restore(submission, released(name))
+    made = packed(restored, scene(name, seed), limits, unsafe)
+    if key(made) not in answers:
+        return line({"job": True}) + made
+    found, done = judged(name, understood(restored, answers[key(made)]), seed)
+    found["notes"] = [*notes, *found["notes"]]
+    return line(found) + json.dumps(done, indent=1, ensure_ascii=False).encode(errors="replace")
 
 
-class Restore(NbGraderPreprocessor):  # type: ignore[misc]
-    """Puts a submission back into the released form; see `grading.restore`."""
-
-    folder = Unicode(str(EXERCISE_FOLDER), help="where the released exercises lie").tag(config=True)
-
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Restore the cells, and note what had to be repaired."""
-        original = released(resources["nbgrader"]["assignment"], Path(self.folder))
-        restored, notes = restore(nb, original)
-        restored.metadata["attnlib"] = {"notes": notes}
-        return restored, resources
+def line(head: dict[str, Any]) -> bytes:
+    """A line of JSON."""
+    return json.dumps(head).encode() + b"\n"
 
 
-class Grade(NbGraderPreprocessor):  # type: ignore[misc]
-    """Runs a restored submission in the sandbox, and writes the verdicts into its check cells."""
+def judged(name: str, done: Run, seed: str) -> tuple[dict[str, Any], NotebookNode]:
+    """The report of a run, and its notebook with the verdicts in place of what it answered."""
+    cells, tasks = done.notebook.cells, dict[str, dict[str, Any]]()
+    theirs = [c.source if c.cell_type == "code" and not locked(c) else "" for c in cells]
+    used = refusals(name, done.notebook)
+    before: list[Any] = []  # what was shown since the last check
+    for index, cell in enumerate(cells):
+        if not utils.is_grade(cell):
+            before += cell.get("outputs", [])
+            continue
+        task = grade_id(cell) or ""
+        if task in exercise(name):
+            found = attempt(name, task, cell.outputs, seed, before)
+            tasks[task] = entry(cell, *outcome(task, found, used.get(task, ""), done, index))
+            cell.outputs = [shown(tasks[task])]
+        else:
+            tasks[task] = by_hand(cell)
+        before = []
+    trim(done.notebook)
+    solutions = (cell for cell in cells if utils.is_solution(cell))
+    return {
+        "status": done.status,
+        "reason": done.reason,
+        "seconds": round(done.seconds, 2),
+        "notes": [*(f"{task}: {told}" for task, told in used.items()), *scan(theirs)],
+        "tasks": tasks,
+        "blank": [grade_id(cell) for cell in solutions if unwritten(cell)],
+    }, done.notebook
 
-    seed = Unicode(help="of the hidden inputs; ATTNLIB_SEED if left out").tag(config=True)
-    limits = AnyTrait(Limits(), help="what a submission may use").tag(config=True)
-    unsafe = Bool(False, help="run strangers' code with your rights").tag(config=True)
-    answers = AnyTrait(None, help="of jobs that were run, by digest; None: run here").tag(
-        config=True
-    )
 
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Scan, run, judge."""
-        name, seed = resources["nbgrader"]["assignment"], self.seed or seed_in_use()
-        theirs = [c.source if c.cell_type == "code" and not locked(c) else "" for c in nb.cells]
-        used = refusals(name, nb)
-        done = self.run(nb, packed(nb, scene(name, seed), self.limits, self.unsafe))
-        tasks: dict[str, dict[str, Any]] = {}
-        before: list[Any] = []  # what was shown since the last check
-        for index, cell in enumerate(done.notebook.cells):
-            if not utils.is_grade(cell):
-                before += cell.get("outputs", [])
-                continue
-            task = grade_id(cell) or ""
-            if task in exercise(name):
-                judged = verdict(name, task, cell.outputs, seed, before)
-                tasks[task] = entry(cell, *outcome(task, judged, used.get(task, ""), done, index))
-                cell.outputs = [shown(tasks[task])]
-            else:
-                tasks[task] = by_hand(cell)
-            before = []
-        notes = nb.metadata.get("attnlib", {}).get("notes", [])
-        done.notebook.metadata["attnlib"] = {
-            "status": done.status,
-            "reason": done.reason,
-            "seconds": round(done.seconds, 2),
-            "notes": [*notes, *(f"{task}: {told}" for task, told in used.items()), *scan(theirs)],
-            "tasks": tasks,
-        }
-        return done.notebook, resources
+def attempt(
+    name: str, task: str, outputs: list[Any], seed: str, before: list[Any]
+) -> Verdict | str:
+    """The verdict on a task, or why the judge could not come to one."""
+    try:
+        return verdict(name, task, outputs, seed, before)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a forged answer makes of the judge
+        told = f"{type(error).__name__}: {error}"[:200]
+        return f"its answers cannot be judged, a person has to look: {told}"
 
-    def run(self, nb: NotebookNode, job: bytes) -> Run:
-        """The run of a job: now and here, or from the answers.
 
-        Raises:
-            Wanted: it is not among the answers.
-        """
-        if self.answers is None:
-            return understood(nb, execute(job))
-        if key(job) not in self.answers:
-            raise Wanted(job)
-        return understood(nb, self.answers[key(job)])
+def unwritten(cell: NotebookNode) -> bool:
+    """Whether nobody has written anything into a cell of the exercise."""
+    return bool(cell.metadata.nbgrader.get("checksum") == utils.compute_checksum(cell))
+
+
+def trim(notebook: NotebookNode) -> None:
+    """Leave of the outputs as much as a person may want to see, and no answers to hidden inputs."""
+    room = ROOM
+    for cell in notebook.cells:
+        given, kept = cell.get("outputs", []), []
+        for output in given if room > 0 else []:
+            output.get("data", {}).pop(MIME, None)
+            size = len(json.dumps(output))
+            if size > (room if "image/png" in output.get("data", {}) else LONGEST_OUTPUT):
+                text = str(output.get("text") or output.get("evalue", ""))[:LONGEST_OUTPUT]
+                told = f"{text}\n[of {size:,} characters the rest is not kept]"
+                output = nbformat.v4.new_output("stream", text=told)  # type: ignore[no-untyped-call]
+            room -= len(json.dumps(output))
+            kept += [output] if room > 0 else []
+        given[:] = kept
 
 
 def scene(name: str, seed: str) -> Scene:
@@ -158,13 +183,17 @@ def refusals(name: str, notebook: NotebookNode) -> dict[str, str]:
     found = {}
     for task, one in exercise(name).items():
         source = cells.get(f"{task}_answer", "")
-        if one.forbidden and len(source) <= LONGEST_ANSWER:
+        if one.forbidden:
             found[task] = refused(reached(source), one.forbidden)
     return {task: told for task, told in found.items() if told}
 
 
-def outcome(task: str, judged: Verdict, used: str, done: Run, index: int) -> tuple[bool, str, str]:
+def outcome(
+    task: str, judged: Verdict | str, used: str, done: Run, index: int
+) -> tuple[bool, str, str]:
     """Whether a task's points are earned, the task's status, and the reason, if there is one."""
+    if isinstance(judged, str):
+        return False, MANUAL, judged
     if judged.forged:
         return False, GRADED, f"forged: {judged.reason}"
     if judged.right and not used:
@@ -204,35 +233,27 @@ def by_hand(cell: NotebookNode) -> dict[str, Any]:
 
 
 def shown(line: dict[str, Any]) -> NotebookNode:
-    """The one output of a check cell: nbgrader gives full marks for a text, none for an error."""
-    if line["points"] == line["max"]:
-        text = f"passed: {line['points']:g} of {line['max']:g} points"
-        made = {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
-    else:
-        lines = [f"Not yet: {line['reason']}"]
-        made = {
-            "output_type": "error",
-            "ename": "NotYet",
-            "evalue": line["reason"],
-            "traceback": lines,
-        }
-    output: NotebookNode = nbformat.from_dict(made)  # type: ignore[no-untyped-call]
+    """The one output of a check cell: what became of the task."""
+    passed = line["points"] == line["max"]
+    told = f"passed: {line['points']:g} of {line['max']:g} points"
+    text = told if passed else f"Not yet: {line['reason']}"
+    output: NotebookNode = nbformat.v4.new_output("stream", text=text)  # type: ignore[no-untyped-call]
     return output
 
 
-class SaveGrades(SaveAutoGrades):  # type: ignore[misc]
-    """nbgrader's, and answers that a person has to look at wait for that person."""
+class Graded(NbGraderPreprocessor):  # type: ignore[misc]
+    """Formgrader's button, in place of nbgrader's own steps: what `make grade` does, for one."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Save the grades of all cells."""
-        tasks = nb.metadata.get("attnlib", {}).get("tasks", {})
-        self.waiting = {task for task, line in tasks.items() if line["status"] == MANUAL}
-        saved: tuple[NotebookNode, Any] = super().preprocess(nb, resources)
-        return saved
+        """The graded notebook; report and grades are written."""
+        from grading.settings import Places
+        from grading.submission import How, grade_one
 
-    def _add_score(self, cell: NotebookNode, resources: Any) -> None:
-        super()._add_score(cell, resources)
-        if grade_id(cell) in self.waiting:
-            ids = (grade_id(cell), self.notebook_id, self.assignment_id, self.student_id)
-            self.gradebook.find_grade(*ids).needs_manual_grade = True
-            self.gradebook.db.commit()
+        about, class_ = resources["nbgrader"], self.config.CourseDirectory
+        places = Places(Path(class_.root, class_.submitted_directory).parent)
+        name, student = about["assignment"], about["student"]
+        report = grade_one(name, student, How(places, force=True))
+        path = places.autograded / student / name / f"{name}.ipynb"
+        if report["seconds"] == 0:
+            raise NbGraderException(report["reason"])
+        return read(path), resources

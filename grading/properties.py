@@ -45,20 +45,17 @@ def varied(
     """
 
     def hidden(rng: random.Random, generator: Generator) -> list[Args]:
-        def case(axes: tuple[int, ...] = (), **sizes: int) -> Args:
+        def case(sizes: Mapping[str, int] = {}, axes: tuple[int, ...] = ()) -> Args:
             others = rng.sample(range(2, 3 + len(least) + max(least.values())), len(least))
-            drawn = {
-                name: max(size, low)
-                for (name, low), size in zip(least.items(), others, strict=True)
-            }
-            more = {"lead": axes} if lead else {}
-            return draw(rng, generator, **drawn | sizes, **more)
+            pairs = zip(least.items(), others, strict=True)
+            drawn = {name: max(size, low) for (name, low), size in pairs}
+            return draw(rng, generator, **drawn | dict(sizes), **{"lead": axes} if lead else {})
 
         alike = max(4, *least.values())
-        cases = [case(axes) for axes in (LEADS if lead else ((),) * 3)]
-        cases += [case((alike,), **dict.fromkeys(least, alike)) for _ in range(2)]
-        cases += [case(**{name: size}) for name, size in least.items()]
-        cases.append(case(**{next(iter(least)): rng.randint(20, 25)}))
+        cases = [case(axes=axes) for axes in (LEADS if lead else ((),) * 3)]
+        cases += [case(dict.fromkeys(least, alike), (alike,)) for _ in range(2)]
+        cases += [case({name: size}) for name, size in least.items()]
+        cases.append(case({next(iter(least)): rng.randint(20, 25)}))
         cases += [converted(case(), dtype) for dtype in dtypes]
         for place, factor in scaled:
             args = list(case())

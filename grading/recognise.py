@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -20,48 +20,14 @@ from grading.tables import decoded
 MOODLE = re.compile(r"^(.+?)_\d+_assignsubmission_[a-z]+_?(.*)$", re.IGNORECASE | re.DOTALL)
 COPY = re.compile(r"\(\d+\)|\bcopy(\s*\d+)?\b|\bkopie\b|\bfinal\b|\bv\d+\b", re.IGNORECASE)
 # names of files and folders that are nobody's
-GENERIC = {
-    "",
-    "abgabe",
-    "abgaben",
-    "answer",
-    "answers",
-    "assignment",
-    "attempt",
-    "blatt",
-    "chapter",
-    "exercise",
-    "exercises",
-    "homework",
-    "loesung",
-    "losung",
-    "notebook",
-    "sheet",
-    "solution",
-    "solutions",
-    "student",
-    "submission",
-    "submissions",
-    "submitted",
-    "ubung",
-    "untitled",
-    "week",
-    "woche",
-}
-LETTERS = str.maketrans(
-    {
-        "ß": "ss",
-        "ø": "o",
-        "Ø": "O",
-        "ł": "l",
-        "Ł": "L",
-        "æ": "ae",
-        "Æ": "AE",
-        "œ": "oe",
-        "đ": "d",
-        "ı": "i",
-    }
+_GENERIC = (
+    "abgabe abgaben answer answers assignment attempt blatt chapter exercise exercises homework "
+    "loesung losung notebook sheet solution solutions student submission submissions submitted "
+    "ubung untitled week woche"
 )
+GENERIC = frozenset(_GENERIC.split()) | {""}
+_ODD, _USUAL = "ß ø Ø ł Ł æ Æ œ đ ı", "ss o O l L ae AE oe d i"
+LETTERS = str.maketrans(dict(zip(_ODD.split(), _USUAL.split(), strict=True)))
 ID = re.compile(r"^[A-Za-z0-9_@][A-Za-z0-9_.@-]*$")
 
 
@@ -73,6 +39,7 @@ class Student:
     name: str = ""
 
 
+@lru_cache(10_000)
 def plain(text: str) -> str:
     """A text without accents, capitals and signs, its words separated by spaces.
 

@@ -39,7 +39,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,12 +47,13 @@ from typing import Any
 from nbformat import NotebookNode
 
 from grading import calls, cgroup, packages, warm
-from grading.fence import COURSE, HOME, ONLY_CHECK, bound, environment, fence, root
+from grading.fence import COURSE, HOME, ONLY_CHECK, bound, environment, fence, hidden, root
 from grading.outputs import ending, late, ran, with_outputs
-from grading.watch import OUT_OF_MEMORY, Limits, paper, parsed, program, watch
+from grading.watch import OUT_OF_MEMORY, Doubt, Limits, paper, parsed, program, watch
 from grading.watch import SandboxError as SandboxError
 
 HERE = Path(__file__).resolve().parent
+STARTED = b'{"started": true}'
 PROVEN: set[str] = set()  # the bubblewraps that have worked; trying it takes a tenth of a second
 
 
@@ -138,33 +139,36 @@ def execute(job: bytes) -> bytes:
 
     Raises:
         SandboxError: as `run`; the text names the machine.
+        Doubt: it did not start, or the machine's memory ran out, for whatever reason.
     """
     about = json.loads(job)
     scene, limits, unsafe = Scene(**about["scene"]), Limits(**about["limits"]), about["unsafe"]
+    host = socket.gethostname()
+    if about["course"] != version():
+        told = "the course's clone is not of the version of the one that asks"
+        raise SandboxError(f"on {host}: {told}")
+    if not unsafe and (complaint := unusable()):
+        raise SandboxError(f"on {host}: {complaint}")
     try:
-        if about["course"] != version():
-            raise SandboxError("the course's clone is not of the version of the one that asks")
-        if not unsafe and (complaint := unusable()):
-            raise SandboxError(complaint)
         return tried(inner_job(about["cells"], scene, limits, unsafe), limits, unsafe)
-    except (OSError, MemoryError) as error:
-        told = f"the sandbox did not start: {error or 'no memory'}"
-        raise SandboxError(f"on {socket.gethostname()}: {told}") from error
-    except SandboxError as error:
-        raise SandboxError(f"on {socket.gethostname()}: {error}") from None
+    except (OSError, MemoryError, SandboxError) as error:
+        told = "" if isinstance(error, SandboxError) else "the sandbox did not start: "
+        raise Doubt(f"on {host}: {told}{error or 'no memory'}") from error
 
 
 def tried(job: dict[str, Any], limits: Limits, unsafe: bool) -> bytes:
-    """What `execute` does, once everything is there."""
+    """What `execute` does, once everything is there; of what was told only the beginning is read.
+
+    The first line is the client's own: no line of the student's has run by then.
+    """
     start, before = time.monotonic(), killed_for_memory()
     told, verdict = started(json.dumps(job), limits, unsafe)
-    lines = parsed(told)
-    if not any("started" in line for line in lines):
+    if not told.startswith(STARTED):
         status, reason = verdict
-        raise SandboxError(f"the sandbox did not start: {reason or status}")
-    crashed = ending(lines, verdict)[0] == "crashed"
-    if crashed and killed_for_memory() > before and cgroup.home() is None:
-        raise SandboxError(OUT_OF_MEMORY)
+        raise Doubt(f"the sandbox did not start: {reason or status}")
+    ended = b'"end": "finished"' in told[-200:]
+    if not ended and killed_for_memory() > before and cgroup.home() is None:
+        raise Doubt(OUT_OF_MEMORY)
     about = {"verdict": verdict, "seconds": time.monotonic() - start}
     return json.dumps(about).encode() + b"\n" + told
 
@@ -196,9 +200,9 @@ def started(job: str, limits: Limits, unsafe: bool) -> tuple[bytes, tuple[str, s
 
 def fenced(job: str, limits: Limits) -> tuple[bytes, tuple[str, str]]:
     """Run the job in a bubblewrap and an interpreter of its own."""
-    with paper(ONLY_CHECK) as held:
-        argv = [*fence(limits, held.fileno()), *python("/tmp")]
-        return watch(program(argv, environment(HOME), job, (held.fileno(),)), limits)
+    with paper(ONLY_CHECK) as check, hidden(fence(limits, check.fileno())) as (argv, options):
+        passed = (check.fileno(), options)
+        return watch(program([*argv, *python("/tmp")], environment(HOME), job, passed), limits)
 
 
 def unfenced(job: str, limits: Limits) -> tuple[bytes, tuple[str, str]]:
@@ -209,6 +213,7 @@ def unfenced(job: str, limits: Limits) -> tuple[bytes, tuple[str, str]]:
         (library / "__init__.py").write_text(ONLY_CHECK)
         work.mkdir()
         about = environment(str(work)) | {"PYTHONPATH": str(library.parent), "TMPDIR": str(work)}
+        limits = replace(limits, sockets=0)  # the machine's own are in the same network
         return watch(program(python(str(work)), about, job), limits)
 
 

@@ -5,78 +5,27 @@ frames of the interpreter, programs of the machine. Those that matter to points,
 the machine lead nowhere; so a note in the report costs nothing, and `grading.insights` counts them.
 
 Words are looked for, not meanings: every cell is read once from front to back, in a time that grows
-with its length, and no more than `LONGEST` characters of all cells together.
+with its length.
 """
 
 import io
 import re
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-LONGEST = 400_000  # characters; the longest solutions have 10,000
-SUSPICIOUS = frozenset(
-    {
-        "ctypes",
-        "_ctypes",
-        "ctypeslib",
-        "cffi",
-        "__array_interface__",
-        "__array_struct__",
-        "get_objects",
-        "get_referrers",
-        "get_referents",
-        "ExtensionFileLoader",
-        "create_dynamic",
-        "__subclasses__",
-        "addaudithook",
-        "getattr",
-        "attrgetter",
-        "ops",
-        "_C",
-        "_VF",
-        "__torch_function__",
-        "__torch_dispatch__",
-        "TorchDispatchMode",
-        "decomposition_table",
-        "_getframe",
-        "_current_frames",
-        "settrace",
-        "setprofile",
-        "f_globals",
-        "f_locals",
-        "f_back",
-        "tb_frame",
-        "__globals__",
-        "__closure__",
-        "__code__",
-        "__builtins__",
-        "__import__",
-        "eval",
-        "exec",
-        "builtins",
-        "importlib",
-        "subprocess",
-        "multiprocessing",
-        "threading",
-        "signal",
-        "socket",
-        "marshal",
-        "pickle",
-        "get_ipython",
-        "ipykernel",
-        "IPKernelApp",
-        "modules",
-    }
+_SUSPICIOUS = (
+    "ctypes _ctypes ctypeslib cffi __array_interface__ __array_struct__ get_objects "
+    "get_referrers get_referents ExtensionFileLoader create_dynamic __subclasses__ addaudithook "
+    "getattr attrgetter ops _C _VF __torch_function__ __torch_dispatch__ TorchDispatchMode "
+    "decomposition_table _getframe _current_frames settrace setprofile f_globals f_locals "
+    "f_back tb_frame __globals__ __closure__ __code__ __builtins__ __import__ eval exec "
+    "builtins importlib subprocess multiprocessing threading signal socket marshal pickle "
+    "get_ipython ipykernel IPKernelApp modules"
 )
+SUSPICIOUS = frozenset(_SUSPICIOUS.split())
 REPLACED = {"torch", "np", "numpy", "math", "F", "nn", "json"}
 USUAL = r"from attnlib\.check import (check|NotYet)(, *(check|NotYet))? *(#.*)?$"
 OURS = re.compile(r"vnd\.attnlib|ATTNLIB_")
-
-
-def code_cells(notebook: Mapping[str, Any]) -> list[str]:
-    """The sources of a notebook's code cells."""
-    return [str(c.get("source", "")) for c in notebook["cells"] if c.get("cell_type") == "code"]
 
 
 def scan(sources: Sequence[str]) -> list[str]:
@@ -85,12 +34,8 @@ def scan(sources: Sequence[str]) -> list[str]:
     Args:
         sources: the sources of its code cells, in order.
     """
-    told, room = dict[str, None](), LONGEST
+    told = dict[str, None]()
     for number, source in enumerate(sources, 1):
-        if len(source) > room:
-            told[f"cell {number} is too long to be looked at"] = None
-            continue
-        room -= len(source)
         found = [f"uses {word}" for word in words(source) if word in SUSPICIOUS]
         told |= dict.fromkeys(f"cell {number} {one}" for one in [*found, *said(source)])
     return list(told)[:20]

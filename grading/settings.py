@@ -3,6 +3,7 @@
 import os
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from traitlets.config import Config
@@ -74,3 +75,12 @@ def find_alembic() -> None:
     here, path = str(Path(sys.executable).parent), os.environ.get("PATH", "")
     if here not in path.split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join([here, path])
+
+
+def timestamp(path: Path) -> datetime | None:
+    """When a submission that lies in `submitted` was handed in, or None."""
+    try:
+        text = (path.parent / "timestamp.txt").read_text(encoding="utf-8").strip()
+        return datetime.fromisoformat(text.removesuffix(" UTC")).replace(tzinfo=UTC)
+    except (OSError, ValueError):
+        return None

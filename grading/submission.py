@@ -1,59 +1,41 @@
 """Grades one submission: `grade_one(name, student, how) -> report`, or step by step.
 
-It takes the submission through nbgrader's autograding, in this process, with the steps of
-`grading.preprocess`; the student's code itself runs in a sandbox, here or elsewhere: `step` returns
-what is to be run, as the bytes of a job, and goes on when it is called with what the job has told.
-Whatever a submission does, it costs that submission only, and ends in a report with a reason:
-`report.json`, written last and in one piece beside the autograded notebook. What has a report of
-the same submission under the same seed is left alone; so nothing is graded twice, and what was
-interrupted is graded from its beginning. A fault of the machine (no room on the disk, no memory, a
-gradebook that is locked or broken, no sandbox) is no fault of a submission: it raises
-`MachineFault`, leaves no report, and stops the run until somebody has mended it.
+What was handed in and answered is read and judged in children (`grading.preprocess.worked`), and
+the student's code runs in a sandbox, here or elsewhere: `step` returns what is to be run, as the
+bytes of a job, and goes on when it is called with what the job has told. This process, the desk,
+takes from a child a report of a fixed form with every text cut to a length, and a notebook that it
+only stores. It alone writes: the notebook, the grades, and last, in one piece, `report.json`. What
+has a report of the same submission under the same seed is left alone; so nothing is graded twice.
 
-What it does not do: it decides no marks (that is `grading.judge`), and reads nothing that a
-student handed in but the one notebook.
+Whatever a submission does, it costs that submission only. What stops a child is `Trouble`, what
+stops a sandbox a `Doubt`; who calls tries again, or gives up with a report that says so. A fault of
+the machine (a full disk, a broken gradebook) is a `MachineFault`: it leaves no report, and stops
+the run until somebody has mended it.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nbgrader import api
-from nbgrader.api import Gradebook
-from nbgrader.converters import Autograde
-from nbgrader.converters.base import NbGraderException
-from nbgrader.coursedir import CourseDirectory
-from traitlets.config import Config
+from nbgrader.api import Gradebook, MissingEntry
 
-from grading import sandbox
-from grading.build import nbgrader_log
-from grading.faults import MACHINES, MachineFault, legible, patiently, sentence
-from grading.judge import seed_in_use
-from grading.preprocess import (
-    AUTOGRADE,
-    GRADED,
-    MANUAL,
-    SANITIZE,
-    Answers,
-    Wanted,
-    job,
-    key,
-    read,
-    released,
-)
-from grading.readable import unreadable
+from grading import child, sandbox
+from grading.build import EXERCISE_FOLDER
+from grading.child import Trouble
+from grading.faults import MACHINES, MachineFault, patiently, sentence
+from grading.judge import cases, seed_in_use
+from grading.preprocess import GRADED, MANUAL, Answers, key, released, worked
 from grading.restore import grade_id
-from grading.settings import Places, configuration
-from grading.tables import written
-from grading.watch import Limits
+from grading.settings import Places, find_alembic, timestamp
+from grading.tables import visible, written
+from grading.watch import Doubt, Limits
 
 Report = dict[str, Any]
-ENGINES = cache(api.create_engine)
+STATUSES = (GRADED, MANUAL, "crashed", "timed out", "not submitted")
+LONGEST, LINES = 500, 60  # characters of a text in a report, and notes
+HEAD = 1 << 20  # bytes of a report as a child gives it
 PATIENCE = 60.0  # seconds with a gradebook that another process is writing to
 
 
@@ -87,19 +69,21 @@ def grade_one(name: str, student: str, how: How) -> Report:
         how: places, seed, limits.
 
     Returns:
-        the report: exercise, student, submission (SHA-256, None if there is none), seed (a
-        fingerprint), status ("graded", "needs manual grading", "crashed", "timed out",
-        "not submitted"), reason, seconds, notes, and for each task points, max, status, reason.
+        the report: exercise, student, submission (SHA-256, None if there is none, or none that
+        could be processed), seed (a fingerprint), status ("graded", "needs manual grading",
+        "crashed", "timed out", "not submitted"), reason, seconds, notes, and for each task points,
+        max, status, reason.
 
     Raises:
         MachineFault: the machine cannot grade; nothing is said about this submission.
+        SandboxError: it has no sandbox.
     """
     answers: dict[str, bytes] = {}
-    while isinstance(found := step(name, student, how, answers), bytes):
-        try:
+    try:
+        while isinstance(found := step(name, student, how, answers), bytes):
             answers = {key(found): sandbox.execute(found)}
-        except MACHINES as error:
-            raise MachineFault(sentence(error, how.places.home)) from error
+    except (Trouble, Doubt) as error:
+        return give_up(name, student, how, str(error))
     return found
 
 
@@ -110,89 +94,112 @@ def step(name: str, student: str, how: How, answers: Answers) -> Report | bytes:
         name, student, how: as in `grade_one`.
         answers: what `sandbox.execute` has returned, by the digest of its job; none at first.
 
-    Returns:
-        the report, or a job for `sandbox.execute`.
-
     Raises:
+        Trouble: what was handed in, or what it answered, cannot be processed.
         MachineFault: as in `grade_one`.
     """
     try:
-        with same_engine():
-            return advance(name, student, how, answers)
+        return advance(name, student, how, answers)
     except MACHINES as error:
         raise MachineFault(sentence(error, how.places.home)) from error
 
 
-@contextmanager
-def same_engine() -> Iterator[None]:
-    """Within, nbgrader opens a gradebook with the engine that it opened it with before.
-
-    It does so nine times a submission, and SQLAlchemy would each time begin anew with writing down
-    nbgrader's questions in SQL: a fifth of the time of a submission at the desk.
-    """
-    api.create_engine = ENGINES
-    try:
-        yield
-    finally:
-        api.create_engine = ENGINES.__wrapped__
-
-
 def advance(name: str, student: str, how: How, answers: Answers) -> Report | bytes:
     """What `step` does; a fault of the machine comes as it is."""
-    path = how.places.submitted / student / name / f"{name}.ipynb"
+    path = handed_in(name, student, how.places)
     digest = fingerprint(path)
     there = read_report(report_path(name, student, how.places))
     known = (digest, shortened(how.seed))
     if there and not how.force and (there["submission"], there["seed"]) == known:
         return there
     if digest is None:
-        return give_up(name, student, how, "not submitted", "nothing was handed in")
-    if not answers:
-        complaint = unreadable(path)
-        if complaint:
-            return give_up(name, student, how, "crashed", complaint, digest)
-        return job(name, read(path), how.seed, how.limits, how.unsafe)
-    try:
-        found = patiently(lambda: convert(name, student, how, answers), how.patience)
-    except Wanted as error:  # the gradebook knows other check cells, or it was handed in anew
-        return error.job
-    except NbGraderException as error:
-        told = f"not graded, a person has to look at it: {error}"
-        return give_up(name, student, how, MANUAL, told, digest)
-    return conclude(name, student, how, digest, found)
+        absent = {"status": "not submitted", "reason": "nothing was handed in"}
+        return conclude(name, student, how, None, absent)
+    found, rest = in_child(name, path, how, answers)
+    return rest if "job" in found else conclude(name, student, how, digest, found, rest)
 
 
-def give_up(
-    name: str, student: str, how: How, status: str, reason: str, digest: str | None = None
-) -> Report:
-    """The report of a submission that cannot be graded, and its zeros in the gradebook.
+def rehearse(name: str, how: How, answers: Answers) -> bytes:
+    """A step with the exercise as it was handed out, of which nothing is kept; a job, or nothing.
 
-    Without a `digest` the next run tries again.
+    What stops this, too, is no submission's fault.
     """
-    tasks = {
-        task: {"points": 0.0, "max": most, "status": status, "reason": reason}
-        for task, most in points(name).items()
-    }
-    if status != "not submitted":
-        waits = status == MANUAL
-        patiently(lambda: enter_zeros(name, student, how.places, waits), how.patience)
-    found = {"status": status, "reason": reason, "seconds": 0.0, "notes": [], "tasks": tasks}
-    return conclude(name, student, how, digest, found)
+    found, rest = in_child(name, EXERCISE_FOLDER / name / f"{name}.ipynb", how, answers)
+    return rest if "job" in found else b""
 
 
-def conclude(name: str, student: str, how: How, digest: str | None, found: Report) -> Report:
-    """Write the report in one piece."""
+def in_child(name: str, path: Path, how: How, answers: Answers) -> tuple[Any, bytes]:
+    """What a child has made of a submission: a line of JSON, and the bytes after it."""
+    cases(name, how.seed), sandbox.version()  # which all children find there
+    told = child.run(worked, name, path, how.seed, how.limits, how.unsafe, answers)
+    line, _, rest = told.partition(b"\n")
+    if len(line) > HEAD:
+        raise Trouble(f"its report has {len(line):,} characters")
+    return json.loads(line), rest
+
+
+def give_up(name: str, student: str, how: How, why: str) -> Report:
+    """The report of a submission that could not be processed; the next run tries again."""
+    told = f"could not be processed, a person has to look at it: {why}"
+    return conclude(name, student, how, None, {"status": MANUAL, "reason": told})
+
+
+def conclude(
+    name: str, student: str, how: How, digest: str | None, found: Report, notebook: bytes = b""
+) -> Report:
+    """Write what was found: the notebook, the grades, and the report."""
     about = {
         "exercise": name,
         "student": student,
         "submission": digest,
         "seed": shortened(how.seed),
     }
-    report: Report = legible(about | found)
-    written(
-        report_path(name, student, how.places), json.dumps(report, indent=1, ensure_ascii=False)
-    )
+    report = about | bounded(found, points(name))
+    path = report_path(name, student, how.places)
+    if notebook:
+        written(path.with_name(f"{name}.ipynb"), notebook)
+    else:
+        path.with_name(f"{name}.ipynb").unlink(missing_ok=True)
+    if report["status"] != "not submitted":
+        blank = found.get("blank", [])
+        patiently(lambda: enter(name, student, how, report, blank), how.patience)
+    written(path, json.dumps(report, indent=1, ensure_ascii=False))
     return report
+
+
+def bounded(found: Report, most: dict[str, float]) -> Report:
+    """A report of the fixed form, whatever was found: known tasks and statuses, texts of a length.
+
+    >>> bounded({"status": "crashed", "reason": "x" * 999}, {"attend": 3.0})["tasks"]["attend"]
+    ... # doctest: +ELLIPSIS
+    {'points': 0.0, 'max': 3.0, 'status': 'crashed', 'reason': 'xxx...'}
+    """
+    tasks = found.get("tasks") or dict.fromkeys(most, found | {"points": 0.0})
+    lines = {
+        task: {
+            "points": min(max(0.0, float(tasks[task]["points"])), top),
+            "max": top,
+            "status": STATUSES[STATUSES.index(tasks[task]["status"])],
+            "reason": visible(tasks[task]["reason"])[:LONGEST],
+        }
+        for task, top in most.items()
+    }
+    status = found["status"]
+    if status == "finished":
+        waits = any(line["status"] == MANUAL for line in lines.values())
+        status = MANUAL if waits else GRADED
+    return {
+        "status": STATUSES[STATUSES.index(status)],
+        "reason": visible(found["reason"])[:LONGEST],
+        "seconds": float(found.get("seconds", 0.0)),
+        "notes": [visible(note)[:LONGEST] for note in found.get("notes", [])[:LINES]],
+        "tasks": lines,
+    }
+
+
+def handed_in(name: str, student: str, places: Places) -> Path:
+    """Where a student's notebook for an exercise lies, if there is one."""
+    return places.submitted / student / name / f"{name}.ipynb"
 
 
 def report_path(name: str, student: str, places: Places) -> Path:
@@ -224,78 +231,6 @@ def shortened(seed: str) -> str:
     return hashlib.sha256(f"report:{seed}".encode()).hexdigest()[:8]
 
 
-class Converter(Autograde):  # type: ignore[misc]
-    """nbgrader's, and what went wrong is told as it was, not in a log."""
-
-    trouble: BaseException | None = None
-
-    def convert_single_notebook(self, notebook_filename: str) -> None:
-        """Convert a notebook; nbgrader turns every exception into one of its own."""
-        try:
-            super().convert_single_notebook(notebook_filename)
-        except Exception as error:
-            self.trouble = error
-            raise
-
-
-def convert(name: str, student: str, how: How, answers: Answers) -> Report:
-    """Take one submission through nbgrader, and return what `grading.preprocess` found.
-
-    Raises:
-        Wanted: there is no answer to the job that this submission is.
-        NbGraderException: this submission cannot be graded; the text says why.
-        OSError, MemoryError, SandboxError, SQLAlchemyError: it is the machine's fault.
-    """
-    config = settings(name, student, how)
-    config.Grade.answers = answers
-    directory = CourseDirectory(config=config)
-    converter = Converter(coursedir=directory, config=directory.config, force=True)
-    with nbgrader_log() as log:
-        try:
-            converter.start()
-        except NbGraderException as error:
-            found = converter.trouble or error.__context__
-            if isinstance(found, (Wanted, *MACHINES)):
-                raise found from None
-            told = f"{type(found).__name__}: {found}" if found else last_line(log.getvalue())
-            raise NbGraderException(told[:300] or str(error)[:300]) from None
-    done = how.places.autograded / student / name / f"{name}.ipynb"
-    found = json.loads(done.read_text(encoding="utf-8"))["metadata"]["attnlib"]
-    found["tasks"] = {task: found["tasks"][task] for task in points(name)}
-    waiting = any(task["status"] == MANUAL for task in found["tasks"].values())
-    if found["status"] == "finished":
-        found["status"] = MANUAL if waiting else GRADED
-    report: Report = found
-    return report
-
-
-def settings(name: str, student: str, how: How) -> Config:
-    """nbgrader's configuration for one submission."""
-    config = configuration(how.places)
-    if how.places.gradebook.startswith("sqlite:") and "?" not in how.places.gradebook:
-        config.CourseDirectory.db_url = f"{how.places.gradebook}?timeout={how.patience / 4:g}"
-    config.CourseDirectory.assignment_id = name
-    config.CourseDirectory.student_id = escaped(student)
-    config.CourseDirectory.notebook_id = name
-    config.CourseDirectory.ignore = ["*"]  # other files that were handed in stay where they are
-    config.Autograde.sanitize_preprocessors = SANITIZE
-    config.Autograde.autograde_preprocessors = AUTOGRADE
-    config.OverwriteCells.add_missing_cells = True
-    config.Grade.seed, config.Grade.limits, config.Grade.unsafe = how.seed, how.limits, how.unsafe
-    return config
-
-
-def escaped(student: str) -> str:
-    """A student's name for nbgrader, which takes it for a pattern."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in student)
-
-
-def last_line(log: str) -> str:
-    """The last line of a log that names an error, or nothing."""
-    lines = [line for line in log.splitlines() if "Error" in line and not line.startswith(" ")]
-    return lines[-1] if lines else ""
-
-
 def points(name: str) -> dict[str, float]:
     """The points of each task of an exercise, those that a person gives too."""
     cells = [cell for cell in released(name).cells if grade_id(cell)]
@@ -306,12 +241,30 @@ def points(name: str) -> dict[str, float]:
     }
 
 
-def enter_zeros(name: str, student: str, places: Places, waits: bool) -> None:
-    """Note in the gradebook that a submission earned nothing, or that it waits for a person."""
-    with Gradebook(places.gradebook, "attention") as gradebook:
+def enter(name: str, student: str, how: How, report: Report, blank: list[str]) -> None:
+    """Write a report's grades into the gradebook, as nbgrader's own steps would.
+
+    Raises:
+        MachineFault: the gradebook does not know the exercise as it is.
+    """
+    find_alembic()
+    address, at = how.places.gradebook, timestamp(handed_in(name, student, how.places))
+    if address.startswith("sqlite:") and "?" not in address:
+        address = f"{address}?timeout={how.patience / 4:g}"
+    with Gradebook(address, "attention") as gradebook:
         gradebook.update_or_create_student(student)
-        gradebook.update_or_create_submission(name, student)
-        submission = gradebook.find_submission_notebook(name, name, student)
-        for grade in submission.grades:
-            grade.auto_score, grade.needs_manual_grade = 0.0, waits
+        when = {"timestamp": at.replace(tzinfo=None)} if at else {}
+        try:
+            gradebook.update_or_create_submission(name, student, **when)
+            notebook = gradebook.find_submission_notebook(name, name, student)
+            lines = [(grade, report["tasks"][grade.name]) for grade in notebook.grades]
+        except (MissingEntry, KeyError):
+            told = f"the gradebook does not know {name} as it is; run make release NAME={name}"
+            raise MachineFault(told) from None
+        for grade, line in lines:
+            waits = line["status"] == MANUAL
+            grade.auto_score = None if waits else line["points"]
+            grade.needs_manual_grade = waits or grade.manual_score is not None
+        for comment in notebook.comments:
+            comment.auto_comment = "No response." if comment.name in blank else None
         gradebook.db.commit()

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import IO
 
 from grading.cgroup import Group
-from grading.fence import HOME, ONLY_CHECK, environment, fence, porch, root
+from grading.fence import HOME, ONLY_CHECK, environment, fence, hidden, porch, root
 from grading.watch import Limits, SandboxError, Start, Started, end, paper
 
 HERE = Path(__file__).resolve().parent
@@ -184,7 +184,8 @@ def empty_fence(
         check = stack.enter_context(paper(ONLY_CHECK))
         users = stack.enter_context(open(server.spaces / "user", "rb", buffering=0))
         same = [] if root() else ["--userns", str(users.fileno())]
-        argv = fence(limits, check.fileno(), *same, "--info-fd", str(theirs.fileno()))
+        whole = fence(limits, check.fileno(), *same, "--info-fd", str(theirs.fileno()))
+        argv, options = stack.enter_context(hidden(whole))
         process = subprocess.Popen(
             group.entered([*argv, *STILL]) if group else [*argv, *STILL],
             env=environment(HOME),
@@ -192,7 +193,7 @@ def empty_fence(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            pass_fds=tuple(one.fileno() for one in (check, theirs, users)),
+            pass_fds=(check.fileno(), theirs.fileno(), users.fileno(), options),
         )
         assert process.stdout is not None
         assert process.stderr is not None

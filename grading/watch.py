@@ -5,8 +5,9 @@ of them can hide from it, or stop it. What they write is read as bytes up to a
 limit, and nothing of it is believed.
 
 What it does not see is memory that no process maps. The filter of system calls lets none be made
-but files in folders of limited size, and what pipes and sockets hold. Where the machine's kernel
-lets us make control groups (`grading.cgroup`), it counts all of that, and needs no looking.
+but files in folders of limited size, and what pipes and sockets hold; sockets are counted. Where
+the machine's kernel lets us make control groups (`grading.cgroup`), it counts all of that, and
+needs no looking.
 """
 
 import contextlib
@@ -32,6 +33,10 @@ class SandboxError(RuntimeError):
     """The sandbox cannot be used: the machine's fault, never the submission's."""
 
 
+class Doubt(SandboxError):
+    """A run has failed, and whose fault it is can only be told by trying again."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What one submission may use: seconds, bytes, and numbers of processes and threads."""
@@ -45,6 +50,7 @@ class Limits:
     file: int = 64 << 20
     disk: int = 256 << 20
     processes: int = 48
+    sockets: int = 512  # each holds up to half a MB that no process maps; 0: not counted
     threads: int = 256
 
 
@@ -80,7 +86,7 @@ def watch(start: Start, limits: Limits) -> tuple[bytes, tuple[str, str]]:
         verdict: a status and a reason: why they were ended, or how they ended.
 
     Raises:
-        SandboxError: the machine has run out of memory.
+        Doubt: the machine has run out of memory.
     """
     with cgroup.group(limits.memory, limits.threads) as group:
         running = start(group)
@@ -91,7 +97,7 @@ def watch(start: Start, limits: Limits) -> tuple[bytes, tuple[str, str]]:
             end(running)
         killed = group.killed() if group else ""
     if killed == "machine":
-        raise SandboxError(OUT_OF_MEMORY)
+        raise Doubt(OUT_OF_MEMORY)
     if killed:
         verdict = too_much_memory(limits)
     words = complaint.decode(errors="replace").strip().rpartition("\n")[2][-300:]
@@ -179,6 +185,9 @@ def excess(roots: Sequence[int], limits: Limits) -> tuple[str, str] | None:
     pids = tree(*roots)
     if len(pids) > limits.processes:
         return "crashed", f"killed: more than {limits.processes} processes"
+    inside = limits.sockets and len(pids) > len(roots)  # before that all are the machine's
+    if inside and sockets(pids[-1]) > limits.sockets:
+        return "crashed", f"killed: more than {limits.sockets} sockets"
     if sum(map(memory, pids)) > limits.memory:
         return too_much_memory(limits)
     return None
@@ -211,6 +220,14 @@ def memory(pid: int) -> int:
     except OSError:
         return 0
     return 1024 * sum(map(int, re.findall(r"^(?:RssAnon|RssShmem):\s+(\d+) kB", text, re.M)))
+
+
+def sockets(pid: int) -> int:
+    """The sockets in the network of `pid`, closed ones that are still on their way too."""
+    try:
+        return int(Path(f"/proc/{pid}/net/sockstat").read_text().split()[2])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def end(running: Started) -> None:

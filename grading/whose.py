@@ -1,5 +1,6 @@
 """Whose is a file that was handed in? The roster decides, or else the outer folder's name."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -7,13 +8,17 @@ from pathlib import Path, PurePosixPath
 
 from grading import tables
 from grading.build import BuildError
-from grading.recognise import ID, Student, candidates, on_roster, plain, student_id, usual
+from grading.recognise import ID, MOODLE, Student, candidates, on_roster, plain, student_id, usual
 from grading.settings import Places
 
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a file, or that one is missing."""
+    """What became of a file, or that one is missing.
+
+    Attributes:
+        called: how the file's path spells the student's id or name.
+    """
 
     student: str
     exercise: str
@@ -23,7 +28,8 @@ class Row:
     reason: str = ""
     kept: Path | None = None
     digest: str = ""
-    secret: bytes = b""
+    secret: str = ""
+    called: str = ""
 
     @property
     def content(self) -> bytes:
@@ -69,10 +75,21 @@ def whose(row: Row, name: str, roster: Sequence[Student] | None) -> Row:
             return replace(nobody, reason=why)
         others = (on_roster([text], roster)[0] for text in offered)
         named = sorted({other.id for other in others if other} - {student.id})
-        return replace(row, student=student.id, reason=joined(row.reason, _disagree(named)))
-    if offered and student_id(offered[0]):
-        return replace(row, student=student_id(offered[0]))
+        told = joined(row.reason, _disagree(named))
+        return replace(
+            row, student=student.id, reason=told, called=_called(name, offered, student.id)
+        )
+    if offered and (made := student_id(offered[0])):
+        return replace(row, student=made, called=_called(name, offered, made))
     return replace(nobody, reason="neither its name nor its folder names a student")
+
+
+def _called(path: str, offered: Sequence[str], student: str) -> str:
+    """How a path spells a student: by the id itself, or else with the number that Moodle gave."""
+    if any(re.search(rf"(?<!\w){re.escape(student)}(?!\w)", text) for text in offered):
+        return student
+    numbered = [p.split("_assignsubmission_")[0] for p in path.split("/") if MOODLE.match(p)]
+    return numbered[0] if numbered else offered[0]
 
 
 def _disagree(named: Sequence[str]) -> str:
@@ -95,25 +112,10 @@ def below(paths: Sequence[str]) -> list[str]:
     return ["/".join(parts) for parts in found]
 
 
-def namesakes(rows: list[Row], names: Sequence[str]) -> list[Row]:
-    """Without a roster, names that make one id but differ may be two people: none is taken in."""
-    meant: dict[str, set[str]] = {}
-    for row, name in zip(rows, names, strict=True):
-        if row.student:
-            meant.setdefault(row.student, set()).add(_person(name))
-    rows = [_also(row, name, set(meant)) for row, name in zip(rows, names, strict=True)]
-    return [
-        replace(
-            row,
-            student="",
-            status="not recognised",
-            reason=f"{' and '.join(sorted(meant[row.student]))} would both be {row.student!r}: "
-            "tell them apart in a roster (grading/roster.csv with the columns id and name)",
-        )
-        if row.student and len(meant[row.student]) > 1
-        else row
-        for row in rows
-    ]
+def namesakes(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+    """Without a roster: rows that say whom else their paths name, of those who handed in."""
+    everybody = {row.student for row in rows}
+    return [_also(row, name, everybody) for row, name in zip(rows, names, strict=True)]
 
 
 def _also(row: Row, name: str, everybody: set[str]) -> Row:
@@ -122,11 +124,3 @@ def _also(row: Row, name: str, everybody: set[str]) -> Row:
     if not row.student or not others:
         return row
     return replace(row, reason=joined(row.reason, _disagree(sorted(others))))
-
-
-def _person(path: str) -> str:
-    """What a path calls its student, but for capitals, with the number that Moodle gave."""
-    offered = candidates(path)[0].casefold()
-    numbers = [p.split("_assignsubmission_")[0] for p in path.casefold().split("/")]
-    named = [n for n, p in zip(numbers, path.casefold().split("/"), strict=True) if n != p]
-    return named[0] if named else " ".join(offered.replace("_", " ").split())

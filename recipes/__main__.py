@@ -13,6 +13,7 @@ from recipes import (
     histogram,
     identifiability,
     language,
+    ngram_seeds,
     pruning,
     recall,
     syntax,
@@ -23,6 +24,7 @@ from recipes import (
 RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "reviews-bpe": language.train_tokenizer,
     **dict.fromkeys(language.LANGUAGE_MODELS | language.POSITIONS, language.train),
+    "ngram-seeds": ngram_seeds.train,
     **dict.fromkeys(histogram.MINIMA, histogram.train),
     **dict.fromkeys(classification.CLASSIFIERS, classification.train),
     "guided": classification.train_guided,

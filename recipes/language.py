@@ -101,20 +101,32 @@ def train_tokenizer(name: str, steps: int | None, folder: Path) -> None:
 
 def train(name: str, steps: int | None, folder: Path) -> None:
     """A language model of the table; the run can be interrupted and started again."""
+    model, history, about = trained(name, steps, folder)
+    write(name, model, history, folder, about)
+
+
+def trained(
+    name: str, steps: int | None, folder: Path, seed: int = SEED
+) -> tuple[nn.Module, History, dict[str, Any]]:
+    """A language model of the table, its run, and what its card says of both.
+
+    Another seed draws other first weights and other windows.
+    """
     recipe, texts = (LANGUAGE_MODELS | POSITIONS)[name], reviews("imdb").train.texts
     config, length = {"vocab_size": VOCABULARY, **recipe.config}, recipe.length
-    batch = windows(token_stream(texts, tokenizer()), length, BATCH * LENGTH // length, SEED)
-    torch.manual_seed(SEED)
+    batch = windows(token_stream(texts, tokenizer()), length, BATCH * LENGTH // length, seed)
+    torch.manual_seed(seed)
     model: nn.Module = KINDS[recipe.kind](**config)
     scale = recipe.embedding_scale
     if scale != 1:
         parametrize.register_parametrization(model, "W_E", Scaled(scale))
-    settings = {"steps": recipe.steps if steps is None else steps, "lr": recipe.lr, "seed": SEED}
-    history, about = learn(name, model, batch, folder, **settings)
+    settings = {"steps": recipe.steps if steps is None else steps, "lr": recipe.lr, "seed": seed}
+    state = name if seed == SEED else f"{name}-{seed}"
+    history, about = learn(state, model, batch, folder, **settings)
     if scale != 1:
         about["embedding_scale"] = scale
         parametrize.remove_parametrizations(model, "W_E")
-    write(name, model, history, folder, {"config": config} | about)
+    return model, history, {"config": config} | about
 
 
 def learn(

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -14,7 +15,6 @@ from matplotlib.image import imread
 
 from attnlib import plots
 
-mpl.use("agg")
 ALT = "A map of attention; the last row looks at the first token."
 
 
@@ -198,7 +198,7 @@ def test_maps_share_one_scale_and_all_say_what_their_axes_are(monkeypatch):
     assert {one.images[0].get_clim() for one in drawn} == {(0, 0.5)}
     assert all(one.get_xlabel() == "source (key)" for one in drawn)
     first_of_rows = [one for one in drawn if one.get_subplotspec().is_first_col()]
-    assert len(first_of_rows) == 2
+    assert len(first_of_rows) == 3
     assert all(one.get_ylabel() == "destination (query)" for one in first_of_rows)
 
 
@@ -305,3 +305,24 @@ def test_shapes_that_disagree():
 def test_importing_does_not_import_matplotlib():
     code = "import sys, attnlib.plots; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_figure_that_cannot_be_read_is_refused() -> None:
+    def drawn(width: float, *places: tuple[float, float], **look: Any) -> Any:
+        fig, axes = plt.subplots(figsize=(width, 3))
+        axes.set(xticks=[0.4, 0.41] if look.pop("ticks", False) else [], yticks=[])
+        for x, y in places:
+            axes.text(x, y, "a word", **look)
+        return fig
+
+    told = "'a word' and 'a word' cover each other"
+    with pytest.raises(AssertionError, match=r"'a word' is .* pixels high"):
+        plots.show(drawn(12, (0.5, 0.5)), "a figure that is far too wide")
+    with pytest.raises(AssertionError, match=r"'a word' is .* pixels high"):
+        plots.show(drawn(5, (0.5, 0.5), fontsize=6), "a figure with small text")
+    with pytest.raises(AssertionError, match=told):
+        plots.show(drawn(5, (0.5, 0.5), (0.52, 0.5)), "a figure with one text on another")
+    with pytest.raises(AssertionError, match="cover each other"):
+        plots.show(drawn(5, ticks=True), "a figure whose labels run into each other")
+    plots.show(drawn(5, (0.2, 0.5), (0.6, 0.5)), "a figure that can be read")
+    plt.close("all")

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
 
 
@@ -21,14 +22,10 @@ def _tenths(seed: int, *shape: int) -> Tensor:
 
 
 def _counts(rng: random.Random, contexts: int, tokens: int) -> Tensor:
-    """Counts as a text gives them: many zeros, a few large ones."""
-    drawn = [
-        [rng.choice((0, 0, 0, 1, 1, 2, rng.randint(3, 40))) for _ in range(tokens)]
-        for _ in range(contexts)
-    ]
-    for row in drawn:
-        row[rng.randrange(tokens)] += 1
-    return torch.tensor(drawn)
+    """Counts as a text gives them: many zeros, a few large ones, contexts that never occurred."""
+    likely = (0, 0, 0, 1, 1, 2, rng.randint(3, 9), rng.randint(10, 40))
+    rows = [[rng.choice(likely) for _ in range(tokens)] for _ in range(contexts)]
+    return torch.tensor([row if rng.random() < 0.7 else [0] * tokens for row in rows])
 
 
 # --- add_k ----------------------------------------------------------------------------------------
@@ -40,15 +37,8 @@ def _add_k(counts: Tensor, k: float) -> Tensor:
     return _table([[(n + k) / (sum(row) + k * len(row)) for n in row] for row in rows])
 
 
-def _add_k_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, float]]:
-    cases = []
-    for k in (1.0, 0.01, round(rng.uniform(0.1, 0.9), 2), 5.0):
-        contexts, tokens = rng.sample(range(2, 9), 2)
-        cases.append((_counts(rng, contexts, tokens), k))
-    counts = _counts(rng, 3, rng.randint(4, 7))
-    counts[1] = 0
-    square = _counts(rng, 4, 4)  # as many contexts as tokens, and once more: nothing is kept
-    return [*cases, (square, 2.0), (_counts(rng, 4, 4), 2.0), (counts, 0.5)]
+def _drawn_counts(rng: random.Random, generator: Generator, C: int, D: int) -> tuple[Tensor, float]:
+    return _counts(rng, C, D), rng.choice((0.02, 2.5))
 
 
 ADD_K = Task(
@@ -59,7 +49,7 @@ ADD_K = Task(
         (torch.tensor([[8, 0, 1, 1, 0], [2, 2, 2, 2, 2], [0, 90, 0, 0, 1]]), 0.1),
         (torch.tensor([[0, 0, 7], [1, 2, 1]]), 1.0),  # the first shape again
     ),
-    hidden=_add_k_hidden,
+    hidden=varied(_drawn_counts, {"D": 2, "C": 1}, scaled=((0, 10**6),)),
 )
 
 
@@ -77,23 +67,18 @@ def _witten_bell(counts: Tensor, shorter: Tensor) -> Tensor:
     return answer
 
 
-def _bell_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    cases = []
-    for _ in range(5):
-        contexts, tokens = rng.sample(range(3, 10), 2)
-        counts = _counts(rng, contexts, tokens)
-        shorter = torch.rand(tokens, generator=generator, dtype=torch.float64) + 0.05
-        cases.append((counts, (shorter / shorter.sum()).float()))
-    counts, shorter = cases[3]
-    unseen = counts.clone()
-    unseen[1:] = 0  # all but the first context
-    cases[3] = (unseen, shorter)
-    cases[1] = (cases[1][0], cases[1][1].double())
-    counts, shorter = cases[4]
-    cases.append((_counts(rng, *counts.shape), shorter.flip(0)))  # other values, the same shapes
-    square = _counts(rng, 4, 4)
-    square[rng.randrange(4)] = torch.tensor([1, 2, 3, 4])  # every kind, no token once more
-    return [*cases, (square, torch.tensor([0.5, 0.5, 0.0, 0.0]))]
+def _drawn_bell(rng: random.Random, generator: Generator, C: int, D: int) -> tuple[Tensor, Tensor]:
+    shorter = torch.rand(D, generator=generator) + 0.05
+    shorter[rng.randrange(D)] *= rng.choice((0, 1))
+    return _counts(rng, C, D), shorter / shorter.sum()
+
+
+def _kinds(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    shorter = torch.tensor([0.5, 0.5, 0, 0])
+    return [
+        (torch.zeros(1, 4, dtype=torch.int64), shorter),  # nothing occurred
+        (torch.tensor([[5, 5, 5, 0], rng.sample(range(1, 5), 4)]), shorter),  # all kinds; equal
+    ]
 
 
 BELL = Task(
@@ -106,7 +91,13 @@ BELL = Task(
             torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64),
         ),
     ),
-    hidden=_bell_hidden,
+    hidden=varied(
+        _drawn_bell,
+        {"D": 2, "C": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 10**6),),
+        also=_kinds,
+    ),
 )
 
 
@@ -119,19 +110,18 @@ def _bits_per_byte(log_p: Tensor, text: str) -> float:
     return bits / len(text.encode("utf-8"))
 
 
-def _bytes_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, str]]:
+def _drawn_text(rng: random.Random, generator: Generator, T: int) -> tuple[Tensor, str]:
     words = ["film", "Amélie", "naïve", "café", "very", "…", "“great”", "Zoë", "日本", "a", "€ 10"]
-    cases = []
-    for tokens in (1, rng.randint(2, 5), rng.randint(6, 12), rng.randint(13, 30)):
-        text = " ".join([rng.choice(words) for _ in range(tokens)] + [rng.choice(words[1:4])])
-        log_p = -4 * torch.rand(tokens, generator=generator) - 0.1
-        cases.append((log_p, text))
-    # four bytes in one character, a letter and its accent apart, spaces and lines at the ends
-    texts = ["\nhalf \n", "\U0001f3ac \U00020bb7", "cafe\u0301 ", " b\r\n\n"]
-    log_p = -4 * torch.rand(3, generator=generator) - 0.1
-    cases += [(log_p, rng.choice(words) + text) for text in texts[1:]]
-    cases.append((-4 * torch.rand(500, generator=generator), rng.choice(words) * 300))  # long
-    return [*cases, (log_p.double().flip(0) - 100, texts[0])]
+    text = " ".join([rng.choice(words) for _ in range(T)] + [rng.choice(words[1:4])])
+    return -4 * torch.rand(T, generator=generator) - 0.1, text
+
+
+def _rare(rng: random.Random, generator: Generator) -> list[tuple[Tensor, str]]:
+    """Four bytes in one character, an accent apart, İ in small letters; spaces; a long text."""
+    texts = ["\U0001f3ac \U00020bb7", "cafe\u0301", "\u0130", "a  b", " b\r\n\n", "\nhalf \n"]
+    cases = [_drawn_text(rng, generator, 3) for _ in texts]
+    long = -4 * torch.rand(500, generator=generator)  # the product of these is 0
+    return [*((log_p, text) for (log_p, _), text in zip(cases, texts, strict=True)), (long, "so")]
 
 
 L2 = math.log(2)
@@ -146,7 +136,7 @@ BITS = Task(
         (torch.arange(-90.0, 90.0) / 30 - 5, "Un café, s’il vous plaît. " * 20),
         (_table([-1.5, -0.5]), "cafe\u0301"),  # a letter and its accent by themselves
     ),
-    hidden=_bytes_hidden,
+    hidden=varied(_drawn_text, {"T": 1}, scaled=((0, 100),), also=_rare),
 )
 
 
@@ -164,19 +154,11 @@ def _windows(e: Tensor, before: Tensor, n: int) -> Tensor:
     return answer
 
 
-def _windows_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor, int]]:
-    cases = []
-    for n in (2, 3, 4, rng.randint(5, 6)):
-        batch, length, width = rng.randint(1, 3), rng.randint(5, 8), rng.randint(2, 4)
-        e = torch.randn(batch, length, width, generator=generator)
-        cases.append((e, torch.randn(width, generator=generator), n))
-    short = torch.randn(2, 2, 3, generator=generator)  # fewer tokens than the window
-    cases.append((short, torch.randn(3, generator=generator), rng.randint(5, 6)))
-    cases[1] = (cases[1][0].double(), cases[1][1].double(), 3)
-    for _ in range(2):  # all sizes alike, and once more
-        e = torch.randn(3, 3, 3, generator=generator)
-        cases.append((e, torch.randn(3, generator=generator), 3))
-    return cases
+def _drawn_windows(
+    rng: random.Random, generator: Generator, n: int, T: int, B: int, d: int
+) -> tuple[Tensor, Tensor, int]:
+    e = torch.randn(B, T, d, generator=generator)
+    return e, torch.randn(d, generator=generator), n
 
 
 WINDOWS = Task(
@@ -187,7 +169,9 @@ WINDOWS = Task(
         (_tenths(1, 2, 5, 3), _tenths(2, 3), 4),
         (_tenths(3, 2, 2, 2), _tenths(4, 2), 5),
     ),
-    hidden=_windows_hidden,
+    hidden=varied(
+        _drawn_windows, {"n": 2, "T": 1, "B": 1, "d": 1}, dtypes=(torch.float64, torch.float16)
+    ),
 )
 
 
@@ -204,19 +188,18 @@ def _next_token_loss(logits: Tensor, ids: Tensor) -> float:
     return float(sum(losses) / len(losses))
 
 
-def _loss_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    cases = []
-    for batch in (1, 2, 3, rng.randint(4, 5)):
-        length, tokens = rng.sample(range(3, 10), 2)
-        logits = 2 * torch.randn(batch, length, tokens, generator=generator)
-        cases.append((logits, torch.randint(tokens, (batch, length), generator=generator)))
-    for _ in range(2):  # all sizes alike, and once more
-        logits = 2 * torch.randn(4, 4, 4, generator=generator)
-        cases.append((logits, torch.randint(4, (4, 4), generator=generator)))
-    loud = torch.zeros(2, 3, 5)
-    loud[..., 1] = rng.randint(200, 900)  # e to this overflows
-    cases.append((loud, torch.tensor([[0, 1, 1], [4, 1, rng.choice((0, 2))]])))
-    return cases
+def _drawn_logits(
+    rng: random.Random, generator: Generator, T: int, B: int, D: int
+) -> tuple[Tensor, Tensor]:
+    logits = 2 * torch.randn(B, T, D, generator=generator)
+    return logits, torch.randint(D, (B, T), generator=generator)
+
+
+def _levels(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """One text; and positions whose logits lie far apart: one number cannot shift them all."""
+    logits, ids = _drawn_logits(rng, generator, 4, 2, 5)
+    far = logits + torch.tensor([-400, 400, 0, 400])[:, None]
+    return [_drawn_logits(rng, generator, 2, 1, 3), (far, ids)]
 
 
 LOSS = Task(
@@ -227,7 +210,7 @@ LOSS = Task(
         (_tenths(5, 2, 4, 5).float(), torch.tensor([[0, 3, 3, 1], [4, 2, 0, 2]])),
         (_table([[[400, 0, 0], [400, 0, 0], [0, 0, 1]]]), torch.tensor([[2, 1, 0]])),
     ),
-    hidden=_loss_hidden,
+    hidden=varied(_drawn_logits, {"T": 2, "B": 1, "D": 2}, scaled=((0, 300),), also=_levels),
 )
 
 TASKS: tuple[Task, ...] = (ADD_K, BELL, BITS, WINDOWS, LOSS)

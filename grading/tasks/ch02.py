@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from grading.properties import varied
 from grading.task import Task
 
 
@@ -20,9 +21,8 @@ def _tenths(seed: int, *shape: int) -> Tensor:
 
 
 def _filled(cell: nn.Module, **weights: Tensor) -> nn.Module:
-    """A module of the framework with these weights and their dtype."""
-    cell = cell.to(next(iter(weights.values())).dtype)
-    cell.load_state_dict({name: weight.contiguous() for name, weight in weights.items()})
+    """A module of the framework with these weights, in double precision."""
+    cell.double().load_state_dict(weights)
     return cell.requires_grad_(False)
 
 
@@ -38,22 +38,16 @@ def _elman_states(x: Tensor, h0: Tensor, W_x: Tensor, W_h: Tensor, b: Tensor) ->
         bias_ih_l0=b,
         bias_hh_l0=torch.zeros_like(b),
     )
-    states: Tensor = rnn(x, h0[None].contiguous())[0]
-    return states
+    states: Tensor = rnn(x.double(), h0[None].double())[0]
+    return states.to(x.dtype)
 
 
-def _elman_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    cases = []
-    for batch in (1, 2, 3, rng.randint(4, 5), 2):
-        length, d_model, d_hidden = rng.sample([n for n in range(2, 9) if n != batch], 3)
-        shapes = ((batch, length, d_model), (batch, d_hidden), (d_model, d_hidden))
-        shapes += ((d_hidden, d_hidden), (d_hidden,))  # type: ignore[assignment]
-        cases.append(tuple(0.7 * torch.randn(*s, generator=generator) for s in shapes))
-    cases[2] = tuple(each.double() for each in cases[2])
-    shapes = ((3, 3, 3), (3, 3), (3, 3), (3, 3), (3,))  # type: ignore[assignment]
-    for _ in range(2):  # all sizes alike, and once more
-        cases.append(tuple(0.7 * torch.randn(*s, generator=generator) for s in shapes))
-    return cases
+def _drawn_texts(
+    rng: random.Random, generator: Generator, T: int, B: int, d: int, d_hidden: int
+) -> tuple[Tensor, ...]:
+    shapes = ((B, T, d), (B, d_hidden), (d, d_hidden), (d_hidden, d_hidden), (d_hidden,))
+    x, h0, W_x, W_h, b = (torch.randn(*shape, generator=generator) for shape in shapes)
+    return x, h0, 0.7 * W_x, W_h / d_hidden**0.5, 0.7 * b
 
 
 ELMAN = Task(
@@ -70,7 +64,12 @@ ELMAN = Task(
         (_tenths(1, 2, 4, 3), _tenths(2, 2, 5), _tenths(3, 3, 5), _tenths(4, 5, 5), _tenths(5, 5)),
         (_tenths(6, 3, 3, 2), _tenths(7, 3, 2), _tenths(8, 2, 2), _tenths(9, 2, 2), _tenths(10, 2)),
     ),
-    hidden=_elman_hidden,
+    hidden=varied(
+        _drawn_texts,
+        {"T": 1, "B": 1, "d": 1, "d_hidden": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 300),),
+    ),
     forbidden=("RNN", "RNNCell", "rnn_tanh", "rnn_tanh_cell"),
 )
 
@@ -82,24 +81,22 @@ def _product_of_slopes(h0: Tensor, inputs: Tensor, W_h: Tensor) -> Tensor:
     """By autograd: entry [i, j] says how h_T[j] moves with h_0[i]."""
 
     def last(h: Tensor) -> Tensor:
-        for one in inputs:
-            h = (one + h @ W_h).tanh()
+        for one in inputs.double():
+            h = (one + h @ W_h.double()).tanh()
         return h
 
-    slopes: Tensor = torch.autograd.functional.jacobian(last, h0)
-    return slopes.T.contiguous()
+    slopes: Tensor = torch.autograd.functional.jacobian(last, h0.double())
+    return slopes.T.to(h0.dtype)
 
 
-def _slopes_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    cases = []
-    for steps in (1, 2, rng.randint(3, 6), rng.randint(7, 9), 0):
-        d = rng.choice([n for n in range(2, 7) if n != steps])
-        shapes = ((d,), (steps, d), (d, d))
-        cases.append(tuple(0.6 * torch.randn(*s, generator=generator) for s in shapes))
-    cases[2] = tuple(each.double() for each in cases[2])
-    for _ in range(2):  # as many steps as units, and once more
-        cases.append(tuple(torch.randn(*s, generator=generator) for s in ((3,), (3, 3), (3, 3))))
-    return cases
+def _drawn_steps(rng: random.Random, generator: Generator, T: int, d: int) -> tuple[Tensor, ...]:
+    h0, inputs, W_h = (torch.randn(*s, generator=generator) for s in ((d,), (T, d), (d, d)))
+    return h0, 0.5 * inputs, 1.5 * W_h / d**0.5
+
+
+def _no_step(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
+    """Where nothing gives the identity its dtype."""
+    return [tuple(one.double() for one in _drawn_steps(rng, generator, 0, 3))]
 
 
 SLOPES = Task(
@@ -110,7 +107,9 @@ SLOPES = Task(
         (_tenths(11, 3) / 2, _tenths(12, 4, 3) / 2, _tenths(13, 3, 3) / 2),
         (_tenths(14, 2), torch.zeros(0, 2).double(), _tenths(15, 2, 2)),
     ),
-    hidden=_slopes_hidden,
+    hidden=varied(
+        _drawn_steps, {"T": 0, "d": 1}, dtypes=(torch.float64, torch.float16), also=_no_step
+    ),
     forbidden=("autograd", "jacobian", "jacrev", "jacfwd", "backward", "grad", "vjp", "jvp"),
 )
 
@@ -127,21 +126,20 @@ def _gru_step(x: Tensor, h: Tensor, W: Tensor, U: Tensor, b: Tensor, c: Tensor) 
         bias_ih=b.flatten(),
         bias_hh=c.flatten(),
     )
-    state: Tensor = cell(x, h)
-    return state
+    state: Tensor = cell(x.double(), h.double())
+    return state.to(x.dtype)
 
 
-def _gru_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    cases = []
-    for batch in (1, 2, 3, rng.randint(4, 5)):
-        d_x, d = rng.sample([n for n in range(2, 9) if n != batch], 2)
-        shapes = ((batch, d_x), (batch, d), (3, d_x, d), (3, d, d), (3, d), (3, d))
-        cases.append(tuple(torch.randn(*s, generator=generator) for s in shapes))
-    cases[1] = tuple(each.double() for each in cases[1])
-    shapes = ((3, 3), (3, 3), (3, 3, 3), (3, 3, 3), (3, 3), (3, 3))
-    for _ in range(2):  # all sizes alike, and once more
-        cases.append(tuple(torch.randn(*s, generator=generator) for s in shapes))
-    return cases
+def _drawn_gru(
+    rng: random.Random, generator: Generator, B: int, d_x: int, d: int
+) -> tuple[Tensor, ...]:
+    shapes = ((B, d_x), (B, d), (3, d_x, d), (3, d, d), (3, d), (3, d))
+    return tuple(torch.randn(*shape, generator=generator) for shape in shapes)
+
+
+def _threes(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
+    """Every size is 3, as the number of matrices."""
+    return [_drawn_gru(rng, generator, 3, 3, 3)]
 
 
 GRU = Task(
@@ -173,7 +171,7 @@ GRU = Task(
             _tenths(27, 3, 2),
         ),
     ),
-    hidden=_gru_hidden,
+    hidden=varied(_drawn_gru, {"B": 1, "d_x": 1, "d": 1}, scaled=((0, 300),), also=_threes),
     forbidden=("GRU", "GRUCell", "gru", "gru_cell"),
 )
 
@@ -190,18 +188,22 @@ def _clipped(gradients: list[Tensor], limit: float) -> list[Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
-def _clip_hidden(rng: random.Random, generator: Generator) -> list[tuple[list[Tensor], float]]:
-    cases = []
-    for size in (0.01, 0.3, 3.0, 30.0):
-        d, e = rng.sample(range(2, 7), 2)
-        shapes = ((d, e), (e,), (2, d, 3))[: rng.randint(2, 3)]
-        drawn = [size * torch.randn(*s, generator=generator) for s in shapes]
-        cases.append((drawn, round(rng.uniform(0.5, 2), 2)))
-    size = torch.linalg.vector_norm(torch.cat([one.flatten() for one in cases[2][0]]))
-    doubled = [one.double() * 5 / float(size) for one in cases[2][0]]  # of length 5
-    cases += [(doubled, 4.0), (doubled, 5.5), ([0.02 * doubled[0]], 1.0)]
-    cases.append(([torch.zeros(3), torch.zeros(2, 2)], 1.0))
-    return cases
+def _drawn_gradients(
+    rng: random.Random, generator: Generator, n: int, d: int
+) -> tuple[list[Tensor], float]:
+    size = rng.choice((0.01, 0.3, 3.0, 30.0))
+    shapes = [(d, n), (d,), (2, d, 3)] * n
+    drawn = [size * torch.randn(*shape, generator=generator) for shape in shapes[:n]]
+    return drawn, round(rng.uniform(0.5, 2), 2)
+
+
+def _lengths(rng: random.Random, generator: Generator) -> list[tuple[list[Tensor], float]]:
+    """Of length 5, above the limit or below it, with a square above it; short; none; two dtypes."""
+    drawn = [torch.randn(2, 3, generator=generator), torch.randn(4, generator=generator).double()]
+    length = float(sum((one**2).sum() for one in drawn)) ** 0.5
+    five = [one * 5 / length for one in drawn]
+    nothing = [torch.zeros(3), torch.zeros(2, 2)]
+    return [(five, 4.0), (five, 5.5), ([0.02 * five[0]], 1.0), (five[:1], 0.3), (nothing, 1.0)]
 
 
 CLIP = Task(
@@ -215,7 +217,9 @@ CLIP = Task(
         ([_tenths(28, 2, 2)], 0.5),
         ([_table([1.2, 0]), _table([[0.9]])], 2.0),
     ),
-    hidden=_clip_hidden,
+    hidden=varied(
+        _drawn_gradients, {"n": 1, "d": 1}, dtypes=(torch.float64, torch.float16), also=_lengths
+    ),
     forbidden=("clip_grad_norm_", "clip_grads_with_norm_", "clip_grad_norm"),
     fresh=True,
 )

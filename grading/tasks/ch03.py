@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
 
 
@@ -34,20 +35,11 @@ def _additive_scores(s: Tensor, h: Tensor, W: Tensor, U: Tensor, v: Tensor) -> T
     return answer.to(h.dtype)
 
 
-def _additive_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    cases = []
-    for batch in (1, 2, 3, rng.randint(4, 5)):
-        length, d_s, d_h, d_a = rng.sample([n for n in range(2, 10) if n != batch], 4)
-        shapes = ((batch, d_s), (batch, length, d_h), (d_s, d_a), (d_h, d_a), (d_a,))
-        cases.append(tuple(torch.randn(*shape, generator=generator) for shape in shapes))
-    n = rng.randint(3, 5)  # as many texts as source tokens
-    shapes = ((n, 2), (n, n, 6), (2, 7), (6, 7), (7,))
-    cases.append(tuple(torch.randn(*shape, generator=generator) for shape in shapes))
-    cases[1] = tuple(each.double() for each in cases[1])
-    for _ in range(2):  # all sizes alike, and once more
-        shapes = ((4, 4), (4, 4, 4), (4, 4), (4, 4), (4,))
-        cases.append(tuple(torch.randn(*shape, generator=generator) for shape in shapes))
-    return cases
+def _drawn_states(
+    rng: random.Random, generator: Generator, S: int, B: int, d_s: int, d_h: int, d_a: int
+) -> tuple[Tensor, ...]:
+    shapes = ((B, d_s), (B, S, d_h), (d_s, d_a), (d_h, d_a), (d_a,))
+    return tuple(torch.randn(*shape, generator=generator) for shape in shapes)
 
 
 ADDITIVE = Task(
@@ -64,7 +56,12 @@ ADDITIVE = Task(
         (_tenths(1, 2, 5), _tenths(2, 2, 4, 3), _tenths(3, 5, 6), _tenths(4, 3, 6), _tenths(5, 6)),
         (_tenths(6, 3, 2), _tenths(7, 3, 3, 4), _tenths(8, 2, 5), _tenths(9, 4, 5), _tenths(10, 5)),
     ),
-    hidden=_additive_hidden,
+    hidden=varied(
+        _drawn_states,
+        {"S": 1, "B": 1, "d_s": 1, "d_h": 1, "d_a": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 300),),
+    ),
 )
 
 
@@ -130,27 +127,19 @@ def _source_weights(scores: Tensor, real: Tensor) -> Tensor:
     return answer.to(scores.dtype)
 
 
-def _weights_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    cases = []
-    for batch in (1, 2, 3, rng.randint(4, 5)):
-        length = rng.choice([n for n in range(3, 9) if n != batch])
-        lengths = [rng.randint(1, length) for _ in range(batch)]
-        real = torch.arange(length) < torch.tensor(lengths)[:, None]
-        cases.append((2 * torch.randn(batch, length, generator=generator), real))
-    scores, real = cases[2][0].clone(), cases[2][1].clone()
-    real[rng.randrange(3)] = False  # a text of padding only
-    real[:, -1] = False
-    scores[:, -1] = rng.randint(150, 300)  # the padding has the best score of all
-    cases.append((scores, real))
-    cases[3] = (cases[3][0].double(), cases[3][1])
-    for _ in range(2):  # padding anywhere, as many texts as places; and once more
-        n = 5
-        anywhere = torch.rand(n, n, generator=generator) < 0.5
-        anywhere[:, 1] = ~anywhere[:, 0]
-        cases.append((2 * torch.randn(n, n, generator=generator), anywhere))
-    high = _table([[300, 299, 0, 500], [-1e12, -1e12, 0, 0], [200, -300, 0, 0], [-300, -301, 0, 0]])
-    seen = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 1, 0, 0]]).bool()
-    return [*cases, (high, seen)]
+def _drawn_padded(
+    rng: random.Random, generator: Generator, S: int, B: int
+) -> tuple[Tensor, Tensor]:
+    return 2 * torch.randn(B, S, generator=generator), torch.rand(B, S, generator=generator) < 0.6
+
+
+def _loud(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """Padding above all words, words below every finite mask; a single text, of padding only."""
+    scores, real = _drawn_padded(rng, generator, 4, 3)
+    scores[:, -1], real[:, -1], real[:, 0] = rng.randint(150, 300), False, True
+    low = torch.tensor([[-1e12, -1e12, 0, 0], [300, 299, 0, 500], [-1000, -1001, 0, 0]])
+    words = torch.tensor([[True, True, False, False]] * 3)
+    return [(scores, real), (low, words), (scores[:1], torch.zeros(1, 4) > 0)]
 
 
 L2, L3 = math.log(2), math.log(3)
@@ -167,7 +156,13 @@ PADDING = Task(
         (_tenths(11, 3, 5), torch.tensor([[1, 1, 1, 1, 1], [0, 0, 0, 1, 0], [1, 1, 1, 0, 0]]) > 0),
         (_table([[-300, -301, 5], [-1e12, -1e12, 0]]), torch.tensor([[1, 1, 0], [1, 1, 0]]).bool()),
     ),
-    hidden=_weights_hidden,
+    hidden=varied(
+        _drawn_padded,
+        {"S": 1, "B": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 300),),
+        also=_loud,
+    ),
 )
 
 
@@ -183,24 +178,19 @@ def _read_map(weights: Tensor, fed: list[str], sources: list[str]) -> list[tuple
     return answer
 
 
-def _map_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor, list[str], Any]]:
+def _drawn_map(
+    rng: random.Random, generator: Generator, T: int, S: int
+) -> tuple[Tensor, list[str], list[str]]:
     words = ["one", "two", "three", "twenty", "thirty", "hundred", "thousand", "million"]
     ours = ["ein", "zwei", "drei", "und", "zwanzig", "dreißig", "hundert", "tausend", "Millionen"]
-    cases = []
-    for _ in range(5):
-        rows, columns = rng.sample(range(2, 8), 2)
-        scores = 2 * torch.randn(rows, columns, generator=generator)
-        fed = ["<s>", *(rng.choice(ours) for _ in range(rows - 1))]
-        cases.append((scores.softmax(-1), fed, [*rng.sample(words, columns - 1), "</s>"]))
-    for _ in range(2):  # as many rows as columns, and once more; the same word twice
-        again = [*(rng.choice(words[:2]) for _ in range(3)), "</s>"]
-        scores = 2 * torch.randn(4, 4, generator=generator)
-        cases.append((scores.softmax(-1), ["<s>", *rng.sample(ours, 3)], again))
-    one, other = rng.sample(ours, 2)  # a target with the same word twice
-    scores = 2 * torch.randn(4, 3, generator=generator)
-    scores[0, 0] = scores[2, 1] = 9.0  # whose two rows look at two words
-    fed = ["<s>", one, other, one]
-    return [*cases, (scores.softmax(-1), fed, [*rng.sample(words, 2), "</s>"])]
+    weights = (2 * torch.randn(T, S, generator=generator)).softmax(-1)
+    return weights, ["<s>", *rng.choices(ours, k=T - 1)], [*rng.choices(words, k=S - 1), "</s>"]
+
+
+def _twice(rng: random.Random, generator: Generator) -> list[tuple[Tensor, list[str], list[str]]]:
+    """A source word that stands twice, with less than another in each place; a long source."""
+    row = _table([[0.3, 0.3, 0.4]])
+    return [(row, ["<s>"], ["one", "one", "</s>"]), _drawn_map(rng, generator, 6, 12)]
 
 
 READ = Task(
@@ -230,7 +220,7 @@ READ = Task(
             ["a", "hundred", "and", "one", "</s>"],
         ),
     ),
-    hidden=_map_hidden,
+    hidden=varied(_drawn_map, {"T": 1, "S": 1}, also=_twice),
 )
 
 
@@ -245,23 +235,21 @@ def _words_looked_at(weights: Tensor) -> Tensor:
     return nats.exp().to(weights.dtype)
 
 
-def _sharp_hidden(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
-    cases = []
-    for lead in ((3,), (2, 4), (1, 2), (2, 3, 2)):
-        scores = rng.choice([1, 3]) * torch.randn(*lead, rng.randint(5, 9), generator=generator)
-        cases.append((scores.softmax(-1),))
-    cases.append((torch.eye(3)[[0, 2], :].expand(2, 2, 3).clone(),))  # one word each
-    padded = cases[1][0].clone()
-    padded[..., -2:] = 0
-    cases.append((padded / padded.sum(-1, keepdim=True),))
-    cases[0] = (cases[0][0].double(),)
-    few, many = rng.randint(3, 4), rng.randint(8, 12)  # small weights, and very small ones
-    small = torch.tensor([0.0] + [0.004] * few + [0.0004] * many)
+def _drawn_rows(
+    rng: random.Random, generator: Generator, S: int, lead: tuple[int, ...]
+) -> tuple[Tensor]:
+    scores = rng.choice([1, 3]) * torch.randn(*lead, S, generator=generator)
+    hidden = torch.rand(*lead, S, generator=generator) < 0.3
+    hidden[..., 0] = False
+    return (scores.masked_fill(hidden, -torch.inf).softmax(-1),)
+
+
+def _unlike(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
+    """One word each; small weights and very small ones, which some take for 0."""
+    small = torch.tensor([0.0] + [0.004] * rng.randint(3, 4) + [0.0004] * rng.randint(8, 12))
     small[0] = 1 - small.sum()
-    cases.append((small[torch.randperm(len(small), generator=generator)],))
-    for shape in ((rng.randint(4, 6),), (4, 4, 4)):  # no axis in front; all axes alike
-        cases.append((torch.randn(*shape, generator=generator).softmax(-1),))
-    return cases
+    order = torch.randperm(len(small), generator=generator)
+    return [(torch.eye(3)[[0, 2], :].expand(2, 2, 3).clone(),), (small[order],)]
 
 
 SHARP = Task(
@@ -273,7 +261,9 @@ SHARP = Task(
         (_table([0.7, 0.1, 0.1, 0.1]),),
         (_table([0.975, *[0.005] * 4, *[0.0005] * 10]),),  # many small ones
     ),
-    hidden=_sharp_hidden,
+    hidden=varied(
+        _drawn_rows, {"S": 1}, lead=True, dtypes=(torch.float64, torch.float16), also=_unlike
+    ),
 )
 
 TASKS: tuple[Task, ...] = (ADDITIVE, READINGS, PADDING, READ, SHARP)

@@ -40,8 +40,8 @@ def _drawn_qkv(
 
 
 def _far_apart(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    """Two queries whose scores lie some thousand apart: one number cannot shift both."""
-    rows = _table([[500, 0], [-rng.randint(400, 600), 0]])
+    """Two queries whose scores, beyond ±500, lie a thousand apart: one number cannot shift both."""
+    rows = _table([[900, 0], [-rng.randint(800, 1000), 0]])
     return [(rows, _table([[1, 0], [1.01, 1]]), torch.randn(2, 3, generator=generator))]
 
 
@@ -104,7 +104,7 @@ def _extreme(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     loud, tilted = (torch.randn(2, 4, 4, generator=generator) for _ in range(2))
     loud[..., 0] -= 10.0 ** rng.randint(10, 14)  # below every finite mask constant in use
     tilted[..., -1] += rng.randint(150, 300)  # the last source drowns all others
-    far = torch.tensor([[0.0, 9], [150, 151]]) - torch.tensor([[300.0], [0.0]])  # beyond ±80
+    far = torch.tensor([[-300.0, 0, 0], [350, 151, 0], [150, 151, 149]])  # beyond ±80, and apart
     return [(case,) for case in (loud, tilted, far)]
 
 
@@ -158,7 +158,7 @@ MERGED = Task(
     reference=_merged_weights,
     visible=(
         (_table([[1, 0], [0, 1]])[None], _table([[0, L2], [0, 0]]), 4),
-        (_tenths(5, 2, 4, 3), _tenths(6, 3, 3), 2),
+        (_tenths(5, 2, 4, 3), _tenths(6, 3, 2) @ _tenths(15, 2, 3), 2),  # of rank 2
     ),
     hidden=varied(_drawn_merged, {"T": 1, "B": 1, "d": 1, "d_k": 1}, scaled=((0, 9), (1, 0.003))),
     forbidden=("scaled_dot_product_attention",),

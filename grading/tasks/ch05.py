@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from grading.properties import varied
 from grading.task import Task
 
 CROSS_ENTROPIES = (
@@ -28,45 +29,17 @@ def _seeded(seed: int, *shape: int) -> Tensor:
 # --- block ----------------------------------------------------------------------------------------
 
 
-def _block_by(
-    mask: bool = True,
-    scale: bool = True,
-    first: bool = True,
-    second: bool = True,
-    act: Callable[[Tensor], Tensor] = F.relu,
-    reads: str = "norm",
-    correction: int = 0,
-) -> Callable[..., Tensor]:
-    """A block with one head, right as it stands, and wrong with another setting."""
-
-    def norm(x: Tensor) -> Tensor:
-        return (x - x.mean(-1, keepdim=True)) / (
-            x.var(-1, correction=correction, keepdim=True) + 1e-5
-        ).sqrt()
-
-    def block(
-        x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor, W_1: Tensor, W_2: Tensor
-    ) -> Tensor:
-        seen = x if reads == "nothing" else norm(x)
-        scores = torch.einsum("...ik,...jk->...ij", seen @ W_Q, seen @ W_K)
-        scores = scores / W_Q.shape[1] ** 0.5 if scale else scores
-        future = torch.arange(x.shape[-2]) > torch.arange(x.shape[-2])[:, None]
-        A = (scores.masked_fill(future, -torch.inf) if mask else scores).softmax(-1)
-        after = (x if first else 0) + A @ (seen @ W_V) @ W_O
-        if reads == "stream":
-            after = norm(after)
-        seen = {"nothing": after, "stream": after, "before": norm(x), "late": after}.get(
-            reads, norm(after)
-        )
-        return (after if second else 0) + act(seen @ W_1) @ W_2
-
-    return block
+def _normed(x: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:])
 
 
 def _block(
     x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor, W_1: Tensor, W_2: Tensor
 ) -> Tensor:
-    return _block_by()(x, W_Q, W_K, W_V, W_O, W_1, W_2)
+    """By the framework's norm, and its attention with its own mask."""
+    one = _normed(x)
+    x = x + F.scaled_dot_product_attention(one @ W_Q, one @ W_K, one @ W_V, is_causal=True) @ W_O
+    return x + F.relu(_normed(x) @ W_1) @ W_2
 
 
 def _block_args(draw: Callable[..., Tensor], lead: tuple[int, ...], *sizes: int) -> Any:
@@ -76,21 +49,27 @@ def _block_args(draw: Callable[..., Tensor], lead: tuple[int, ...], *sizes: int)
     return (draw(*lead, T, d), *(draw(*shape) for shape in shapes))
 
 
-def _block_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Any, ...]]:
+def _drawn_block(
+    rng: random.Random,
+    generator: Generator,
+    T: int,
+    d: int,
+    d_k: int,
+    d_v: int,
+    d_ff: int,
+    lead: tuple[int, ...],
+) -> tuple[Any, ...]:
     def draw(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator)
 
-    cases = []
-    for lead in ((), (rng.randint(2, 4),), (2, 3), (1,), ()):
-        sizes = rng.sample(range(3, 10), 5)
-        cases.append(_block_args(draw, lead, *sizes))
-    cases[2] = tuple(each.double() for each in cases[2])
-    n = rng.randint(4, 6)
-    cases += [_block_args(draw, (n,), n, n, n, n, n) for _ in range(2)]  # all axes alike, twice
-    cases.append(_block_args(draw, (), 1, 4, 3, 2, 5))  # a single token
-    small = _block_args(draw, (2,), 5, 4, 3, 6, 7)
-    cases.append((0.003 * small[0], *small[1:]))  # ε decides here
-    return cases
+    args: tuple[Any, ...] = _block_args(draw, lead, T, d, d_k, d_v, d_ff)
+    return args
+
+
+def _large_scores(rng: random.Random, generator: Generator) -> list[tuple[Any, ...]]:
+    """Of several hundred, for a softmax by hand, a mask that is finite or that comes too late."""
+    x, W_Q, *others = _drawn_block(rng, generator, 6, 5, 4, 3, 2, (2,))
+    return [(x, 60 * W_Q, *others)]
 
 
 def _drawn(seed: int) -> Callable[..., Tensor]:
@@ -106,7 +85,13 @@ BLOCK = Task(
         _block_args(_drawn(1), (), 3, 4, 2, 3, 6),
         _block_args(_drawn(20), (2,), 4, 3, 5, 2, 4),
     ),
-    hidden=_block_hidden,
+    hidden=varied(
+        _drawn_block,
+        dict.fromkeys(("T", "d", "d_k", "d_v", "d_ff"), 1),
+        lead=True,
+        scaled=((0, 0.003),),  # ε decides
+        also=_large_scores,
+    ),
     tolerance=1e-3,
 )
 
@@ -115,23 +100,21 @@ BLOCK = Task(
 
 
 def _loss(logits: Tensor, ids: Tensor) -> Tensor:
-    return F.cross_entropy(logits[:, :-1].mT, ids[:, 1:])
+    return F.cross_entropy(logits[:, :-1].double().mT, ids[:, 1:]).to(logits.dtype)
 
 
-def _loss_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    cases = []
-    for B in (1, 2, 3, rng.randint(4, 6), 2):
-        T, D = rng.sample(range(3, 12), 2)
-        logits = 2 * torch.randn(B, T, D, generator=generator) + rng.uniform(-3, 3)
-        cases.append((logits, torch.randint(D, (B, T), generator=generator)))
-    cases[-1] = (cases[-1][0].double(), cases[-1][1])
-    cases.append((1000 * cases[0][0], cases[0][1]))  # exp of these is too large for a float
-    n = rng.randint(4, 6)
-    for shape in ((n, n, n), (n, n, n), (3, 2, 5)):  # all axes alike, twice; a single prediction
-        logits = 2 * torch.randn(*shape, generator=generator)
-        cases.append((logits, torch.randint(shape[-1], shape[:2], generator=generator)))
-    cases.append((torch.zeros(2, 3, 4).half(), torch.randint(4, (2, 3), generator=generator)))
-    return cases
+def _drawn_logits(
+    rng: random.Random, generator: Generator, T: int, B: int, D: int
+) -> tuple[Tensor, Tensor]:
+    logits = 2 * torch.randn(B, T, D, generator=generator)
+    return logits, torch.randint(D, (B, T), generator=generator)
+
+
+def _levels(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """One text; and positions whose logits lie far apart: one number cannot shift them all."""
+    logits, ids = _drawn_logits(rng, generator, 4, 2, 5)
+    far = logits + torch.tensor([-400, 400, 0, 400])[:, None]
+    return [_drawn_logits(rng, generator, 2, 1, 3), (far, ids)]
 
 
 LOSS = Task(
@@ -143,7 +126,13 @@ LOSS = Task(
         (_seeded(4, 3, 3, 6).double(), torch.tensor([[0, 1, 2], [5, 0, 4], [3, 3, 1]])),
         (200 * _seeded(5, 1, 3, 4), torch.tensor([[1, 3, 0]])),
     ),
-    hidden=_loss_hidden,
+    hidden=varied(
+        _drawn_logits,
+        {"T": 2, "B": 1, "D": 2},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 300),),
+        also=_levels,
+    ),
     forbidden=CROSS_ENTROPIES,
 )
 
@@ -151,40 +140,25 @@ LOSS = Task(
 # --- training_step --------------------------------------------------------------------------------
 
 
-def _step_by(
-    sign: int = -1, size: Callable[[Tensor], int] = lambda ids: ids[:, 1:].numel()
-) -> Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]:
-    """A step along the gradient, which is p − 1 at the next token, added up at the row read."""
-
-    def step(W: Tensor, ids: Tensor, lr: float) -> tuple[Tensor, Tensor]:
-        read, following = ids[:, :-1].flatten(), ids[:, 1:].flatten()
-        log_p = W[read].log_softmax(-1)
-        wrong = log_p.exp() - F.one_hot(following, W.shape[1])
-        gradient = torch.zeros_like(W).index_add(0, read, wrong.to(W)) / size(ids)
-        return W + sign * lr * gradient, -log_p.gather(-1, following[:, None]).mean()
-
-    return step
-
-
 def _step(W: Tensor, ids: Tensor, lr: float) -> tuple[Tensor, Tensor]:
-    return _step_by()(W, ids, lr)
+    """The gradient is p − 1 at the next token, added up at the row read."""
+    read, following = ids[:, :-1].flatten(), ids[:, 1:].flatten()
+    log_p = W[read].log_softmax(-1)
+    wrong = log_p.exp() - F.one_hot(following, W.shape[1])
+    gradient = torch.zeros_like(W).index_add(0, read, wrong.to(W)) / len(read)
+    return W - lr * gradient, -log_p.gather(-1, following[:, None]).mean()
 
 
-def _step_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Any, ...]]:
-    cases: list[tuple[Any, ...]] = []
-    for B in (1, 2, 3, rng.randint(4, 6), 2):
-        T, D = rng.sample(range(3, 9), 2)
-        W = torch.randn(D, D, generator=generator)
-        cases.append(
-            (W, torch.randint(D, (B, T), generator=generator), rng.choice((0.1, 1.0, 5.0)))
-        )
-    cases[-1] = (cases[-1][0].double(), *cases[-1][1:])
-    n = rng.randint(4, 6)
-    for _ in range(2):  # all axes alike, twice
-        W = torch.randn(n, n, generator=generator)
-        cases.append((W, torch.randint(n, (n, n), generator=generator), 2.0))
-    cases.append((200 * cases[0][0], cases[0][1], 1.0))  # exp of these is too large for a float
-    return cases
+def _drawn_step(
+    rng: random.Random, generator: Generator, T: int, B: int, D: int
+) -> tuple[Tensor, Tensor, float]:
+    ids = torch.randint(D, (B, T), generator=generator)
+    return torch.randn(D, D, generator=generator), ids, rng.choice((0.1, 2.0, 5.0))
+
+
+def _one_prediction(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor, float]]:
+    """And it is quite wrong: the gradient is as long as it can be, and stays so."""
+    return [(300 * torch.eye(4), torch.tensor([[0, rng.randint(1, 3)]]), 2.0)]
 
 
 STEP = Task(
@@ -196,7 +170,7 @@ STEP = Task(
         (_seeded(2, 3, 3).double(), torch.tensor([[1, 0, 2, 2, 1]]), 2.0),
         (100 * _seeded(3, 3, 3), torch.tensor([[1, 0, 1]]), 1.0),
     ),
-    hidden=_step_hidden,
+    hidden=varied(_drawn_step, {"T": 2, "B": 1, "D": 2}, scaled=((0, 300),), also=_one_prediction),
     forbidden=CROSS_ENTROPIES,
     tolerance=1e-3,
     fresh=True,
@@ -206,24 +180,12 @@ STEP = Task(
 # --- generate -------------------------------------------------------------------------------------
 
 
-def _generate_by(
-    sharpen: Callable[[Tensor, float], Tensor] = lambda row, tau: (row / tau).softmax(-1),
-    choose: Callable[[Tensor, float], int] = lambda p, r: int((p.cumsum(-1) <= r).sum()),
-    asks: int = -1,
-) -> Callable[..., Tensor]:
-    def generate(table: Tensor, ids: Tensor, u: Tensor, temperature: float = 1.0) -> Tensor:
-        text = ids.tolist()
-        last = text[-1]
-        for r in u.tolist():
-            row = table[last if asks == 1 else text[asks]].double()
-            text.append(choose(sharpen(row, temperature), r))
-        return torch.tensor(text)
-
-    return generate
-
-
 def _generate(table: Tensor, ids: Tensor, u: Tensor, temperature: float = 1.0) -> Tensor:
-    return _generate_by()(table, ids, u, temperature)
+    text = ids.tolist()
+    for r in u.tolist():
+        p = (table[text[-1]].double() / temperature).softmax(-1)
+        text.append(int((p.cumsum(-1) <= r).sum()))
+    return torch.tensor(text)
 
 
 def _inside(table: Tensor, ids: Tensor, n: int, temperature: float, rng: random.Random) -> Tensor:
@@ -237,19 +199,21 @@ def _inside(table: Tensor, ids: Tensor, n: int, temperature: float, rng: random.
     return torch.tensor(u, dtype=torch.float64)
 
 
-def _generate_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Any, ...]]:
-    cases: list[tuple[Any, ...]] = []
-    for tau in (1.0, 0.5, 2.0, 0.3, None, 1.5, 0.7):
-        D, T, n = rng.sample(range(3, 12), 3)
-        table = 1.5 * torch.randn(D, D, generator=generator)
-        ids = torch.randint(D, (T,), generator=generator)
-        u = _inside(table, ids, n, 1.0 if tau is None else tau, rng)
-        cases.append((table, ids, u) if tau is None else (table, ids, u, tau))
-    cases[1] = (cases[1][0].double(), *cases[1][1:])
+def _drawn_text(
+    rng: random.Random, generator: Generator, n: int, T: int, D: int, tau: float = 0.0
+) -> tuple[Any, ...]:
+    tau = tau or rng.choice((0.3, 0.5, 1.5, 2.0))
+    table = 1.5 * torch.randn(D, D, generator=generator)
+    ids = torch.randint(D, (T,), generator=generator)
+    return table, ids, _inside(table, ids, n, tau, rng), tau
+
+
+def _edges(rng: random.Random, generator: Generator) -> list[tuple[Any, ...]]:
+    """At the edges of the shares; without a temperature; next to none, which makes logits large."""
     even = torch.tensor(rng.sample([0.0, 0.25, 0.5, 0.75, 0.25, 0.5], 6), dtype=torch.float64)
-    cases.append((torch.zeros(4, 4), torch.tensor([rng.randrange(4)]), even, 2.0))  # at the edges
-    cases.append((cases[0][0], cases[0][1], torch.zeros(0, dtype=torch.float64), 1.0))
-    return cases
+    plain = _drawn_text(rng, generator, 30, 3, 4, 1.0)[:3]
+    cold = _drawn_text(rng, generator, 9, 3, 6, 0.002)
+    return [(torch.zeros(4, 4), torch.tensor([rng.randrange(4)]), even, 2.0), plain, cold]
 
 
 _BIGRAM = torch.tensor([[0.0, 1.1, -0.7], [2.0, 0.1, 0.3], [-1.0, 0.4, 0.9]])
@@ -264,7 +228,7 @@ GENERATE = Task(
         (_BIGRAM, torch.tensor([0, 2]), torch.tensor([0.5, 0.2, 0.83, 0.95, 0.4]).double(), 2.0),
         (_BIGRAM, torch.tensor([2, 1, 1]), torch.tensor([0.3, 0.97, 0.97, 0.6]).double()),
     ),
-    hidden=_generate_hidden,
+    hidden=varied(_drawn_text, {"n": 0, "T": 1, "D": 2}, also=_edges),
 )
 
 

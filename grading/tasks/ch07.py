@@ -2,14 +2,18 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from itertools import permutations
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
+
+Lead = tuple[int, ...]
 
 
 def _tenths(generator: Generator, *shape: int) -> Tensor:
@@ -32,17 +36,12 @@ def _saliencies(G: Tensor) -> Three:
     return G @ ones / d, G.abs() @ ones / d, torch.linalg.vector_norm(G, dim=-1)
 
 
-def _saliencies_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
-    cases = []
-    for lead in ((), (rng.randint(2, 4),), (2, rng.randint(3, 5)), (1,), (3,)):
-        T, d = rng.sample(range(2, 12), 2)
-        cases.append((torch.randn(*lead, T, d, generator=generator),))
-    cases[-1] = (cases[-1][0].double(),)
-    n = rng.randint(3, 6)  # all axes alike, twice; a single word; a single feature
-    for shape in ((n, n, n), (n, n, n), (1, n), (n, 1)):
-        cases.append((torch.randn(*shape, generator=generator),))
-    rows = rng.sample([[3.0, -4.0], [0.0, 0.0], [-8.0, 6.0], [5.0, 12.0]], 4)
-    return [*cases, (torch.tensor(rows).half(),)]
+def _drawn_gradient(
+    rng: random.Random, generator: Generator, T: int, d: int, lead: Lead
+) -> tuple[Tensor]:
+    """Some words have no gradient at all."""
+    felt = torch.rand(*lead, T, 1, generator=generator) < 0.8
+    return (felt * torch.randn(*lead, T, d, generator=generator),)
 
 
 SALIENCIES = Task(
@@ -54,7 +53,9 @@ SALIENCIES = Task(
         (_fixed(2, 2, 3, 4).double(),),
         (torch.tensor([[3.0, -4.0], [5.0, 12.0]]).half(),),
     ),
-    hidden=_saliencies_hidden,
+    hidden=varied(
+        _drawn_gradient, {"T": 1, "d": 1}, lead=True, dtypes=(torch.float64, torch.float16)
+    ),
     fresh=True,
 )
 
@@ -68,23 +69,20 @@ def _tau(x: Tensor, y: Tensor) -> float:
     return float(kendalltau(x.double().numpy(), y.double().numpy()).statistic)
 
 
-def _tau_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    cases: list[tuple[Tensor, Tensor]] = []
-    while len(cases) < 6:
-        n, few = rng.randint(5, 14), rng.randint(2, 5)
-        x = torch.randint(few, (n,), generator=generator) / 4 + 0.25
-        y = torch.randint(few + 1, (n,), generator=generator) / 4 + x * rng.choice((0, 1))
-        if len(cases) > 3:
-            x, y = torch.randn(2, n, generator=generator)
-        if len(x.unique()) > 1 and len(y.unique()) > 1 and abs(_tau(x, y)) > 0.05:
-            cases.append((x.double(), y.double()) if len(cases) == 2 else (x, y))
-    x, y = torch.randn(2, 7, generator=generator, dtype=torch.float64)
-    while not 0.1 < abs(_tau(x, y)) < 0.9:
-        x, y = torch.randn(2, rng.randint(6, 9), generator=generator, dtype=torch.float64)
-    # nearly tied, and tiny
-    cases += [(1 + 1e-9 * x, 1e-9 * y), (1e-30 * x.float(), 1e-30 * y.float()), (x, -x)]
-    steps = torch.tensor(rng.sample([0.0, 0.0, 1.0, 1.0, 2.0, 3.0], 6))
-    return [*cases, (x[: len(steps)].float(), steps), (steps, steps.square())]
+def _drawn_scores(rng: random.Random, generator: Generator, T: int) -> tuple[Tensor, Tensor]:
+    """Two scores that agree a little, with ties; neither has one score for all."""
+    few = rng.randint(2, T)
+    x = torch.randint(few, (T,), generator=generator)
+    y = x * rng.choice((0, 1)) + torch.randint(few + 1, (T,), generator=generator)
+    if len(x.unique()) == 1 or len(y.unique()) == 1:
+        return _drawn_scores(rng, generator, T)
+    return x / 4, y / 4
+
+
+def _close(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """Not tied, but nearly so (a tolerance); tiny, both at once (their product is 0)."""
+    x, y = torch.randn(2, rng.randint(6, 9), generator=generator, dtype=torch.float64)
+    return [(1 + 1e-9 * x, 1e-9 * y), (1e-30 * x.float(), 1e-30 * (x + y).float())]
 
 
 KENDALL = Task(
@@ -100,7 +98,7 @@ KENDALL = Task(
         (torch.tensor([5.0, 1.0, 4.0, 2.0, 3.0]), torch.tensor([-1.0, 8.0, 1.0, 0.0, 2.0])),
         (torch.tensor([3e-30, 1e-30, 2e-30]), torch.tensor([1e-30, 3e-30, 2e-30])),
     ),
-    hidden=_tau_hidden,
+    hidden=varied(_drawn_scores, {"T": 2}, also=_close),
     tolerance=1e-5,
 )
 
@@ -115,26 +113,15 @@ def _jsd(p: Tensor, q: Tensor) -> Tensor:
     return torch.sum(H((one + other) / 2) - (H(one) + H(other)) / 2, -1).to(p)
 
 
-def _jsd_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    cases: list[tuple[Tensor, Tensor]] = []
-    for lead in ((), (rng.randint(2, 5),), (2, rng.randint(3, 4)), (1,), (3,), (2,)):
-        T = rng.randint(5, 10)
-        p, q = (3 * torch.randn(2, *lead, T, generator=generator)).softmax(-1)
-        if len(cases) in (1, 3, 4):  # padding, and zeros of one of them
-            q = torch.cat([q[..., :-2], torch.zeros_like(q[..., :2])], -1)
-            p = torch.cat([p[..., :-1], torch.zeros_like(p[..., :1])], -1)
-            p = p.flip(-1) if len(cases) == 4 else p  # then no word is zero in both
-            p, q = p / p.sum(-1, keepdim=True), q / q.sum(-1, keepdim=True)
-        cases.append((p, q))
-    cases[-1] = (cases[-1][0].double(), cases[-1][1].double())
-    n = rng.randint(3, 6)  # all axes alike, twice; equal rows; nothing in common; tiny weights
-    cases += [tuple((2 * torch.randn(2, n, n, n, generator=generator)).softmax(-1)) for _ in "ab"]
-    p = cases[0][0]
-    cases.append((p, p.clone()))
-    halves = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]).half()
-    cases.append((halves, halves[rng.sample([[1, 2, 0], [2, 0, 1]], 1)[0]]))
-    tiny = torch.tensor([1.0, 1e-30, 0.0]), torch.tensor([1e-30, 1.0, 0.0])
-    return [*cases, (tiny[0][None], tiny[1][None])]
+def _drawn_rows(
+    rng: random.Random, generator: Generator, T: int, lead: Lead
+) -> tuple[Tensor, Tensor]:
+    """Rows with zeros in one or in both; the first word always counts."""
+    scores = 2 * torch.randn(2, *lead, T, generator=generator)
+    absent = torch.rand(2, *lead, T, generator=generator) < 0.4
+    absent[..., 0] = False
+    p, q = scores.masked_fill(absent, -torch.inf).softmax(-1)
+    return p, q
 
 
 JSD = Task(
@@ -153,27 +140,28 @@ JSD = Task(
         (torch.tensor([0.5, 0.0, 0.5]).half(), torch.tensor([1.0, 0.0, 0.0]).half()),
         (torch.tensor([0.9995, 0.0005]), torch.tensor([0.0005, 0.9995])),
     ),
-    hidden=_jsd_hidden,
-    tolerance=5e-4,  # half precision holds three digits
+    hidden=varied(_drawn_rows, {"T": 1}, lead=True, dtypes=(torch.float64, torch.float16)),
 )
 
 
 # --- other_attention ------------------------------------------------------------------------------
 
 
+def _chosen(votes: Tensor, alpha: Tensor, by: Callable[[Tensor], Any]) -> Tensor:
+    """The weights on two words that keep the sum of the votes and are the best by some number."""
+    v, found = votes.double(), []
+    y = alpha.double() @ v
+    for i, j in permutations(range(len(v)), 2):
+        if v[i] < y <= v[j]:
+            w = torch.zeros_like(v)
+            w[i], w[j] = (v[j] - y) / (v[j] - v[i]), (y - v[i]) / (v[j] - v[i])
+            found.append(w)
+    return max(found, key=by).to(alpha)
+
+
 def _farthest(votes: Tensor, alpha: Tensor, far: float = 0.0) -> Tensor:
     """The best weights on one or two words, by trying all."""
-    v, y = votes.double(), (alpha.double() * votes.double()).sum()
-    best, longest = alpha.double(), 0.0
-    for i, j in permutations(range(len(v)), 2):
-        if not v[i] < y <= v[j]:
-            continue
-        w = torch.zeros(len(v), dtype=torch.float64)
-        w[i], w[j] = (v[j] - y) / (v[j] - v[i]), (y - v[i]) / (v[j] - v[i])
-        distance = float((w - alpha).abs().sum() / 2)
-        if distance > longest:
-            best, longest = w, distance
-    return best.to(alpha)
+    return _chosen(votes, alpha, lambda w: _distance(w, alpha))
 
 
 def _distance(w: Tensor, alpha: Tensor) -> float:
@@ -207,13 +195,11 @@ def _refuse_weights(args: tuple[Any, ...], answer: Any) -> str | None:
     return None
 
 
-def _ends(votes: Tensor, alpha: Tensor) -> Tensor:
-    """Weights on the words with the smallest and the largest vote, wherever alpha lies."""
-    i, j = votes.argmin(), votes.argmax()
-    share = (votes[j] - (alpha * votes).sum()) / (votes[j] - votes[i])
-    w = torch.zeros_like(alpha)
-    w[i], w[j] = share, 1 - share
-    return w
+GUESSES: tuple[Callable[[Tensor, Tensor, Tensor], Any], ...] = (
+    lambda votes, alpha, w: votes[w > 0].max() - votes[w > 0].min(),  # the two ends
+    lambda votes, alpha, w: -alpha[w > 0].sum(),  # those with the least alpha
+    lambda votes, alpha, w: (w - alpha).abs().max(),  # the largest difference of all words
+)
 
 
 # here the two ends hold most of alpha
@@ -226,22 +212,16 @@ ENDS = (
 LEAST = (torch.tensor([-2.0, 1.5, 1.0, 0.5, 0.0]), torch.tensor([0.4, 0.25, 0.0, 0.3, 0.05]), 0.8)
 
 
-def _weights_hidden(
-    rng: random.Random, generator: Generator
-) -> Sequence[tuple[Tensor, Tensor, float]]:
-    cases: list[tuple[Tensor, Tensor, float]] = []
-    while len(cases) < 6:
-        T = rng.randint(5, 12)
+def _drawn_votes(rng: random.Random, generator: Generator, T: int) -> tuple[Tensor, Tensor, float]:
+    """As far as two words can be, and farther than a guess takes them."""
+    guess = rng.choice(GUESSES)
+    while True:
         votes = torch.randn(T, generator=generator)
         alpha = (2 * torch.randn(T, generator=generator)).softmax(-1)
-        longest = _distance(_farthest(votes, alpha), alpha)
-        far = math.floor(100 * longest - 2) / 100
-        uniform = torch.full((T,), 1 / T)
-        w = _ends(votes, alpha)
-        if far > max(0.6, *(_distance(other, alpha) for other in (uniform, alpha.flip(0), w))):
-            cases.append((votes, alpha, far))
-    turned = [(2 * votes.flip(0), alpha.flip(0), far) for votes, alpha, far in (ENDS, LEAST)]
-    return [*cases, ENDS, *turned]
+        far = math.floor(200 * _distance(_farthest(votes, alpha), alpha) - 1) / 200
+        guessed = _chosen(votes, alpha, partial(guess, votes, alpha))
+        if far > max(0.6, _distance(guessed, alpha)):
+            return votes, alpha, far
 
 
 OTHER = Task(
@@ -257,7 +237,7 @@ OTHER = Task(
         ENDS,
         LEAST,
     ),
-    hidden=_weights_hidden,
+    hidden=varied(_drawn_votes, {"T": 5}, dtypes=()),
     accepts=_refuse_weights,
 )
 
@@ -274,19 +254,8 @@ def _rollout(A: Tensor) -> Tensor:
     return out.to(A)
 
 
-def _rollout_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
-    cases = []
-    for L, H in ((1, 3), (2, 1), (3, 2), (rng.randint(2, 4), rng.randint(2, 5)), (2, 4)):
-        T = rng.randint(5, 9)
-        scores = 2 * torch.randn(L, H, T, T, generator=generator)
-        cases.append((scores.softmax(-1),))
-    cases[-1] = (cases[-1][0].double(),)
-    n = rng.randint(3, 5)  # all axes alike, twice; a single token; whole steps in half precision
-    for shape in ((n, n, n, n), (n, n, n, n), (2, 3, 1, 1)):
-        cases.append((torch.randn(*shape, generator=generator).softmax(-1),))
-    orders = [rng.sample(range(3), 3) for _ in range(4)]
-    steps = torch.eye(3)[torch.tensor(orders)].unflatten(0, (2, 2))
-    return [*cases, (steps.half(),)]
+def _drawn_maps(rng: random.Random, generator: Generator, T: int, L: int, H: int) -> tuple[Tensor]:
+    return ((2 * torch.randn(L, H, T, T, generator=generator)).softmax(-1),)
 
 
 def _maps(seed: int, *shape: int) -> Tensor:
@@ -302,7 +271,7 @@ ROLLOUT = Task(
         (_maps(4, 3, 2, 5, 5).double(),),
         (torch.eye(3)[torch.tensor([[[1, 0, 2], [0, 2, 1]], [[2, 0, 1], [0, 1, 2]]])].half(),),
     ),
-    hidden=_rollout_hidden,
+    hidden=varied(_drawn_maps, {"T": 1, "L": 1, "H": 1}, dtypes=(torch.float64, torch.float16)),
     fresh=True,
 )
 

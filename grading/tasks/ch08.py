@@ -2,12 +2,14 @@
 
 import math
 import random
-from collections.abc import Sequence
 
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
+
+Lead = tuple[int, ...]
 
 # --- count_share ----------------------------------------------------------------------------------
 
@@ -22,21 +24,25 @@ def _share(T: int, D: int, c: int) -> float:
     return chances[c] if 0 <= c <= T else 0.0
 
 
-def _share_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[int, int, int]]:
-    cases = []
-    for _ in range(5):
-        T, D = rng.randint(5, 14), rng.randint(3, 8)
-        cases.append((T, D, rng.randint(2, 4)))
+def _drawn_share(rng: random.Random, generator: Generator, T: int, D: int) -> tuple[int, int, int]:
+    return T, D, min(T, rng.randint(1, 4))
+
+
+def _borders(rng: random.Random, generator: Generator) -> list[tuple[int, int, int]]:
+    """A large c; with one T and D every border of c: not possible, and the last that is."""
     T, D = rng.randint(3, 6), rng.randint(3, 6)
-    cases += [(T, D, c) for c in (-1, 0, 1, T, T + 1)]  # T again and again, and every border
-    return [*cases, (1, 5, 1), (1, 5, 2), (2, 2, 2), (4, 4, 2), (60, rng.randint(2, 5), 20)]
+    return [
+        (25, 2, rng.randint(11, 14)),
+        (1, D, 2),
+        *((T, D, c) for c in (-2, -1, 0, T, T + 1, 3 * T)),
+    ]
 
 
 SHARE = Task(
     name="count_share",
     reference=_share,
     visible=((2, 4, 1), (10, 15, -1), (10, 15, 3), (4, 3, 0), (3, 2, 3), (3, 2, 4)),
-    hidden=_share_hidden,
+    hidden=varied(_drawn_share, {"T": 1, "D": 2}, dtypes=(), also=_borders),
     tolerance=1e-6,
 )
 
@@ -44,47 +50,34 @@ SHARE = Task(
 # --- count_by_places ------------------------------------------------------------------------------
 
 
+def _sums(ids: Tensor, a: float, D: int) -> list[list[float]]:
+    """Place by place, symbol by symbol; before they are rounded."""
+    b = (1 - a) / (ids.shape[1] - 1)
+    return [
+        [
+            sum(max(0.0, row.count(s) * b + (a - b) * (s == mine) - (a - b)) for s in range(D)) / b
+            for mine in row
+        ]
+        for row in ids.tolist()
+    ]
+
+
 def _places(ids: Tensor, a: float, D: int) -> Tensor:
-    """Place by place, symbol by symbol."""
-    T = ids.shape[1]
-    b, out = (1 - a) / (T - 1), torch.zeros_like(ids)
-    for row, new in zip(ids.tolist(), out, strict=True):
-        for t, mine in enumerate(row):
-            extra = (row.count(s) * b + (a - b) * (s == mine) - (a - b) for s in range(D))
-            new[t] = round(sum(max(0.0, part) for part in extra) / b)
-    return out
+    return torch.tensor([[round(one) for one in row] for row in _sums(ids, a, D)])
 
 
-def _true_counts(ids: Tensor, a: float, D: int) -> Tensor:
-    return (ids[:, :, None] == ids[:, None]).sum(-1)
-
-
-def _clear(ids: Tensor, a: float, D: int) -> bool:
-    """Whether no sum lies near the border between two whole numbers."""
-    T = ids.shape[1]
-    b = (1 - a) / (T - 1)
-    extra = torch.arange(1, T)[:, None] - torch.tensor((a - b) / b)  # n − (a − b)/b
-    sums = [extra[i].clamp(min=0) for i in range(T - 1)]
-    steps = {0.0}
-    for part in sums:
-        steps |= {round(s + float(part), 6) for s in steps}
-    return all(abs(s % 1 - 0.5) > 0.02 for s in steps)
-
-
-def _places_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, float, int]]:
-    cases: list[tuple[Tensor, float, int]] = []
-    while len(cases) < 7:
-        T, D = rng.sample(range(4, 10), 2)
+def _drawn_ids(
+    rng: random.Random, generator: Generator, T: int, N: int, D: int
+) -> tuple[Tensor, float, int]:
+    """Long rows are drawn until the counter errs; no sum is near the border of whole numbers."""
+    while True:
         few = rng.randint(2, D)  # few symbols make large counts
-        ids = torch.randint(few, (rng.randint(1, 4), T), generator=generator)
-        a = round(rng.uniform(1.4 / T, 0.7), 2)
-        wrong = bool((_places(ids, a, D) != _true_counts(ids, a, D)).any())
-        if _clear(ids, a, D) and wrong == (len(cases) < 5):
-            cases.append((ids, a, D))
-    # longer than ten; all axes alike, twice; more symbols than places; a single row of two
-    for N, T, D, a in ((2, 12, 3, 0.32), (5, 5, 5, 0.33), (5, 5, 5, 0.33), (1, 4, 20, 0.4)):
-        cases.append((torch.randint(D, (N, T), generator=generator), a, D))
-    return [*cases, (torch.tensor([[1, 1], [0, 2]]), 0.7, 3)]
+        ids = torch.randint(few, (N, T), generator=generator)
+        a = round(rng.uniform(1 / T + 0.02, 0.9), 3)
+        wrong = bool((_places(ids, a, D) != (ids[:, :, None] == ids[:, None]).sum(-1)).any())
+        clear = all(abs(one % 1 - 0.5) > 0.02 for row in _sums(ids, a, D) for one in row)
+        if clear and (wrong or T < 4):
+            return ids, a, D
 
 
 PLACES = Task(
@@ -98,7 +91,7 @@ PLACES = Task(
         (torch.tensor([[0, 0, 0, 1, 1, 16]]), 0.25, 17),
         (torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]]), 0.32, 3),  # a longer text
     ),
-    hidden=_places_hidden,
+    hidden=varied(_drawn_ids, {"T": 2, "N": 1, "D": 2}, dtypes=()),
 )
 
 
@@ -115,18 +108,22 @@ def _smallest(T: int, most: int) -> float:
     return high
 
 
-def _smallest_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[int, int]]:
-    lengths = rng.sample(range(5, 40), 5)
-    drawn = [(T, rng.randint(2, T - 2)) for T in lengths]
-    T, most = rng.randint(6, 12), rng.randint(2, 5)
-    return [*drawn, (T, 1), (T, most), (T, T - 1), (11, 10), (3, 2), (2, 1), (2000, 1999)]
+def _drawn_lengths(
+    rng: random.Random, generator: Generator, most: int, others: int
+) -> tuple[int, int]:
+    return most + others, most
+
+
+def _long(rng: random.Random, generator: Generator) -> list[tuple[int, int]]:
+    """A border between two hundredths, and between two thousandths (a search in steps)."""
+    return [(T, rng.randint(T // 3, T - 1)) for T in (rng.randint(90, 200), 2003)]
 
 
 SMALLEST = Task(
     name="smallest_diagonal",
     reference=_smallest,
     visible=((4, 1), (10, 5), (10, 9), (7, 3)),
-    hidden=_smallest_hidden,
+    hidden=varied(_drawn_lengths, {"most": 1, "others": 1}, dtypes=(), also=_long),
     tolerance=1e-5,
 )
 
@@ -147,18 +144,18 @@ def _semantic(ids: Tensor, beta: float) -> Tensor:
     return out.reshape(*ids.shape, ids.shape[-1])
 
 
-def _semantic_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, float]]:
-    cases = []
-    for lead in ((), (rng.randint(2, 4),), (1,), (2, 3), (2,)):
-        T, D = rng.randint(5, 11), rng.randint(2, 4)
-        ids = torch.randint(D, (*lead, T), generator=generator)
-        cases.append((ids, round(rng.uniform(0.4, 2.5), 2)))
+def _drawn_tokens(
+    rng: random.Random, generator: Generator, T: int, lead: Lead
+) -> tuple[Tensor, float]:
+    symbols = torch.tensor(rng.sample(range(40), rng.randint(2, 4)))
+    ids = symbols[torch.randint(len(symbols), (*lead, T), generator=generator)]
+    return ids, round(rng.uniform(0.4, 2.5), 2)
+
+
+def _sharp(rng: random.Random, generator: Generator) -> list[tuple[Tensor, float]]:
+    """e^β is too large for float32, for any float; nothing is sharp; an int."""
     ids = torch.randint(3, (2, 6), generator=generator)
-    n = rng.randint(4, 6)  # all axes alike, twice
-    alike = [(torch.randint(2, (n, n, n), generator=generator), 0.7) for _ in range(2)]
-    alone = torch.randint(9, (3, 1), generator=generator)
-    borders = [(ids, 200.0), (ids, 1000), (ids, 0.0), (ids, rng.randint(1, 3)), (alone, 1.5)]
-    return [*cases, *alike, *borders]
+    return [(ids, beta) for beta in (200.0, 1000, 0.0, rng.randint(1, 3))]
 
 
 SEMANTIC = Task(
@@ -170,7 +167,7 @@ SEMANTIC = Task(
         (torch.tensor([[0, 1, 0, 0]]), 1000.0),
         (torch.tensor([[0, 1], [7, 7]]), 2),
     ),
-    hidden=_semantic_hidden,
+    hidden=varied(_drawn_tokens, {"T": 1}, lead=True, dtypes=(), also=_sharp),
 )
 
 
@@ -178,34 +175,21 @@ SEMANTIC = Task(
 
 
 def _asymmetry(x: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
-    """Text by text, by the entries: Σ (S_st − S_ts)² over Σ S_st²."""
+    """Text by text, by the entries: Σ (S_st − S_ts)² over Σ S_st²; in double precision."""
     found = []
-    for text in x:
-        S = torch.einsum("sa,ak,bk,tb->st", text, W_Q, W_K, text)
+    for text in x.double():
+        S = torch.einsum("sa,ak,bk,tb->st", text, W_Q.double(), W_K.double(), text)
         mirrored = sum((S[s, t] - S[t, s]) ** 2 for s in range(len(text)) for t in range(len(text)))
         found.append(torch.as_tensor(mirrored / S.square().sum()).sqrt())
-    return torch.stack(found)
+    return torch.stack(found).to(x.dtype)
 
 
-def _asymmetry_hidden(
-    rng: random.Random, generator: Generator
-) -> Sequence[tuple[Tensor, Tensor, Tensor]]:
-    cases: list[tuple[Tensor, Tensor, Tensor]] = []
-    for N in (1, 2, 3, rng.randint(4, 6)):
-        T, d, d_k = rng.sample(range(2, 10), 3)
-        x = torch.randn(N, T, d, generator=generator)
-        W_Q, W_K = torch.randn(2, d, d_k, generator=generator)
-        cases.append((x, W_Q, W_K + rng.choice((0.0, 2.0)) * W_Q))
-    x, W_Q, W_K = cases[2]
-    cases.append((x, W_Q, W_Q.clone()))  # tied
-    cases.append((x[:, :1].expand_as(x).clone(), W_Q, W_K))  # all tokens equal
-    cases.append((x.double(), W_Q.double(), W_K.double()))
-    n = rng.randint(3, 6)  # all axes alike, twice; a single token
-    for sizes in ((n, n, n, n), (n, n, n, n), (3, 1, 4, 2)):
-        N, T, d, d_k = sizes
-        x = torch.randn(N, T, d, generator=generator)
-        cases.append((x, *torch.randn(2, d, d_k, generator=generator)))
-    return [*cases, (torch.eye(2)[None].half(), torch.eye(2).half(), TWO.half())]
+def _drawn_texts(
+    rng: random.Random, generator: Generator, T: int, N: int, d: int, d_k: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    W_Q, W_K = torch.randn(2, d, d_k, generator=generator) / d**0.5
+    x = torch.randn(N, T, d, generator=generator)
+    return x, W_Q, W_K + rng.choice((0.0, 2.0)) * W_Q  # far from tied, and nearer
 
 
 TWO = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
@@ -228,8 +212,12 @@ ASYMMETRY = Task(
         ),
         (torch.eye(2)[None].half(), torch.eye(2).half(), TWO.half()),
     ),
-    hidden=_asymmetry_hidden,
-    tolerance=1e-3,
+    hidden=varied(
+        _drawn_texts,
+        {"T": 1, "N": 1, "d": 1, "d_k": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 0.03),),
+    ),
 )
 
 

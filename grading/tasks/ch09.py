@@ -2,13 +2,15 @@
 
 import math
 import random
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
+
+Lead = tuple[int, ...]
 
 # --- logit_paths ----------------------------------------------------------------------------------
 
@@ -22,37 +24,19 @@ def _paths(x: Tensor, A: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tenso
     return torch.stack(maps, -3)
 
 
-Layer = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
-
-
-def _layer(
-    generator: Generator, lead: tuple[int, ...], T: int, d: int, d_v: int, H: int, D: int
-) -> Layer:
-    """A stream, maps whose rows sum to 1 and see no future, and the matrices of a layer."""
-    scores = torch.randn(*lead, H, T, T, generator=generator)
-    future = torch.ones(T, T, dtype=torch.bool).triu(1)
+def _drawn_layer(
+    rng: random.Random, generator: Generator, T: int, d: int, d_v: int, H: int, D: int, lead: Lead
+) -> tuple[Tensor, ...]:
+    """A stream, maps that are causal or not, and matrices that keep the size of what they meet."""
+    future = torch.ones(T, T, dtype=torch.bool).triu(rng.choice((1, T)))
+    scores = 2 * torch.randn(*lead, H, T, T, generator=generator)
     return (
         torch.randn(*lead, T, d, generator=generator),
         scores.masked_fill(future, -torch.inf).softmax(-1),
-        torch.randn(H, d, d_v, generator=generator),
-        torch.randn(H, d_v, d, generator=generator),
-        torch.randn(d, D, generator=generator),
+        torch.randn(H, d, d_v, generator=generator) / d**0.5,
+        torch.randn(H, d_v, d, generator=generator) / d_v**0.5,
+        torch.randn(d, D, generator=generator) / d**0.5,
     )
-
-
-def _paths_hidden(rng: random.Random, generator: Generator) -> Sequence[Layer]:
-    cases = []
-    for lead in ((), (rng.randint(2, 3),), (1,), (2, 3)):
-        T, d, d_v, H, D = rng.sample(range(2, 8), 5)
-        cases.append(_layer(generator, lead, T, d, d_v, H, D))
-    n = rng.randint(2, 4)  # all axes alike, twice; one head; one token
-    for lead, sizes in (((n,), (n,) * 5), ((n,), (n,) * 5), ((), (4, 3, 2, 1, 5))):
-        cases.append(_layer(generator, lead, *sizes))
-    cases.append(_layer(generator, (2,), 1, 3, 2, 2, 4))
-    x, A, W_V, W_O, W_U = (part.double() for part in cases[0])
-    cases.append((x, A, W_V, W_O, W_U))
-    x, A, W_V, W_O, W_U = cases[1]  # a map that is not causal
-    return [*cases, (x, A.flip(-1), W_V, W_O, W_U)]
 
 
 UNIT = torch.eye(2)
@@ -87,7 +71,12 @@ PATHS = Task(
             torch.tensor([[1.0], [3.0]]).double(),
         ),
     ),
-    hidden=_paths_hidden,
+    hidden=varied(
+        _drawn_layer,
+        {"T": 1, "d": 1, "d_v": 1, "H": 1, "D": 1},
+        lead=True,
+        dtypes=(torch.float64, torch.float16),
+    ),
     tolerance=1e-3,
 )
 
@@ -105,7 +94,7 @@ def _copying(W_E: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor:
     return torch.tensor(found, dtype=W_E.dtype)
 
 
-Embedded = tuple[Tensor, Tensor, Tensor, Tensor]
+Embedded = tuple[Tensor, ...]
 
 
 def _far_from_normal(generator: Generator, D: int = 40) -> Embedded:
@@ -125,17 +114,18 @@ def _far_from_normal(generator: Generator, D: int = 40) -> Embedded:
     return E, torch.cat([units, units], 1).double(), torch.cat([small, units], 2).double(), U.T
 
 
-def _copying_hidden(rng: random.Random, generator: Generator) -> Sequence[Embedded]:
-    cases: list[Embedded] = []
-    n = rng.randint(3, 4)
-    sizes = [(9, 5, 3, 2), (11, 4, 2, 3), (7, 6, 4, 5), (12, 5, 1, 4), (8, 4, 3, 1)]
-    for D, d, d_v, H in [*sizes, (n, n, n, n), (n, n, n, n)]:
-        W_E, W_U = torch.randn(2, D, d, generator=generator)
-        W_V, W_O = torch.randn(2, H, d, d_v, generator=generator)
-        cases.append((W_E, W_V, W_O.mT.contiguous(), W_U.T.contiguous()))
-    W_E, W_V, W_O, W_U = (part.double() for part in cases[rng.randint(0, 2)])
-    cases.append((W_E, W_V, W_O, W_U))
-    return [*cases, *(_far_from_normal(generator) for _ in range(2))]
+def _drawn_embedded(
+    rng: random.Random, generator: Generator, D: int, d: int, d_v: int, H: int
+) -> Embedded:
+    """A head is no wider than the stream, and the stream no wider than the vocabulary.
+
+    What a head writes leans on what it read, so that no eigenvalues cancel to less than rounding.
+    """
+    d_v, d, D = sorted((D, d, d_v))
+    W_E, W_U = torch.randn(2, D, d, generator=generator)
+    W_V = torch.randn(H, d, d_v, generator=generator)
+    turns = torch.randn(H, d_v, d_v, generator=generator)
+    return W_E, W_V, turns @ (W_U.T @ W_E @ W_V).mT, W_U.T
 
 
 TWO_TURNS = torch.tensor([[[0.0, 1.0], [-1.0, 0.0]], [[1.0, 1.0], [-1.0, 1.0]]])
@@ -157,7 +147,12 @@ COPYING = Task(
         ),
         _far_from_normal(Generator().manual_seed(0)),
     ),
-    hidden=_copying_hidden,
+    hidden=varied(
+        _drawn_embedded,
+        {"D": 1, "d": 1, "d_v": 1, "H": 1},
+        scaled=((1, 1e-9),),
+        also=lambda rng, generator: [_far_from_normal(generator) for _ in range(2)],
+    ),
     tolerance=1e-3,
 )
 
@@ -177,28 +172,27 @@ def _from_table(table: Tensor, ids: Tensor, d_k: int) -> Tensor:
     return out.reshape(*ids.shape, ids.shape[-1])
 
 
-def _table_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor, int]]:
-    cases = []
-    for lead in ((), (rng.randint(2, 4),), (1,), (2, 3)):
-        D, T = rng.sample(range(5, 12), 2)
-        table = 3 * torch.randn(D, D, generator=generator)
-        ids = torch.randint(D, (*lead, T), generator=generator)
-        cases.append((table, ids, rng.choice((2, 3, 5, 8))))
-    for _ in range(2):  # all axes alike
-        table = 3 * torch.randn(5, 5, generator=generator)
-        cases.append((table, torch.randint(5, (5, 5), generator=generator), 5))
-    table, ids, d_k = cases[0]
-    cases.append((table.double(), ids, d_k))
-    cases.append((table, ids[:1], d_k))  # a single token
-    cases.append((torch.randn(12, 12, generator=generator), torch.tensor([7, 7, 7]), 4))
-    table = torch.randn(6, 6, generator=generator)
-    table[:, 2] = 4e3  # of a token that does not occur
-    cases.append((table, torch.tensor([[0, 4, 1, 5], [3, 3, 0, 1]]), 3))
-    # several million up or down: apart by thousands, so that no order of rounding shows
+Text = tuple[Tensor, Tensor, int]
+
+
+def _drawn_text(
+    rng: random.Random, generator: Generator, T: int, D: int, d_k: int, lead: Lead
+) -> Text:
+    table = 3 * torch.randn(D, D, generator=generator)
+    return table, torch.randint(D, (*lead, T), generator=generator), d_k
+
+
+def _extreme(rng: random.Random, generator: Generator) -> list[Text]:
+    absent = torch.randn(6, 6, generator=generator)
+    absent[:, 2] = 4e3  # the softmax over the vocabulary: of a token that does not occur
+    # finite masks and exp by hand: several million up or down, and apart by thousands, so that no
+    # order of rounding shows
     apart = 4e3 * torch.randperm(49, generator=generator).view(7, 7)
     ids = torch.stack([torch.randperm(7, generator=generator) for _ in range(2)])
-    cases += [(apart + shift, ids, 4) for shift in (-4e6, 4e6)]
-    return [*cases, (20 * cases[0][0], cases[0][1], 1)]
+    return [
+        (absent, torch.tensor([[0, 4, 1, 5], [3, 3, 0, 1]]), 3),
+        *((apart + shift, ids, 4) for shift in (-4e6, 4e6)),
+    ]
 
 
 TABLE = Task(
@@ -214,11 +208,18 @@ TABLE = Task(
         (
             torch.tensor([[1.0, 0.0, 4e3], [2.0, 1.0, -1.0], [0.0, 3.0, 0.0]]),
             torch.tensor([0, 1, 0]),
-            4,
+            3,
         ),
         (torch.tensor([[-4.004e6, -4.012e6], [-4.008e6, -4e6]]), torch.tensor([[0, 1], [1, 0]]), 4),
     ),
-    hidden=_table_hidden,
+    hidden=varied(
+        _drawn_text,
+        {"T": 1, "D": 1, "d_k": 1},
+        lead=True,
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 20),),
+        also=_extreme,
+    ),
 )
 
 
@@ -237,29 +238,22 @@ def _k_composition(W_V: Tensor, W_O: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor
     return out.to(W_V.dtype)
 
 
-Heads = tuple[Tensor, Tensor, Tensor, Tensor]
+Heads = tuple[Tensor, ...]
 
 
-def _heads_of(generator: Generator, d: int, d_v: int, d_k: int, H_1: int, H_2: int) -> Heads:
+def _drawn_heads(
+    rng: random.Random, generator: Generator, d: int, d_v: int, d_k: int, H_1: int, H_2: int
+) -> Heads:
     W_V, W_O = torch.randn(2, H_1, d, d_v, generator=generator)
     W_Q, W_K = torch.randn(2, H_2, d, d_k, generator=generator)
-    return W_V, W_O.mT.contiguous(), W_Q, W_K
+    return W_V, W_O.mT, W_Q, W_K
 
 
-def _k_hidden(rng: random.Random, generator: Generator) -> Sequence[Heads]:
-    n = rng.randint(3, 5)
-    sizes = [rng.sample(range(2, 9), 5) for _ in range(4)]
-    cases = [_heads_of(generator, *one) for one in sizes]
-    cases += [_heads_of(generator, n, n, n, n, n) for _ in range(2)]
-    cases += [_heads_of(generator, 6, 2, 3, 1, 4), _heads_of(generator, 6, 2, 3, 4, 1)]
-    W_V, W_O, W_Q, W_K = cases[rng.randint(0, 3)]
-    cases.append((W_V.double(), W_O.double(), W_Q.double(), W_K.double()))
-    # the sizes of real matrices: a norm that is no norm shows, and a constant factor does not
-    cases.append((W_V / 50, W_O * 20, W_Q / 50, W_K))
-    # one head writes only what the keys of the other read, and one nothing of it
+def _all_or_nothing(rng: random.Random, generator: Generator) -> list[Heads]:
+    """Roots that round below 0: a key reads all that one head writes, and nothing of another."""
     e = torch.eye(4)
-    W_V, W_O = e[None, :, :1].expand(2, 4, 1).clone(), e[[0, 3]][:, None]
-    return [*cases, (W_V, W_O, e[None, :, 1:2].clone(), e[None, :, :1].clone())]
+    W_V, W_O = e[None, :, :1].expand(2, 4, 1), e[[0, 3]][:, None]
+    return [(W_V, W_O, e[None, :, 1:2], e[None, :, :1])]
 
 
 K_COMPOSITION = Task(
@@ -297,7 +291,12 @@ K_COMPOSITION = Task(
             torch.tensor([[[2.0, 1.0], [0.0, 1.0]], [[1.0, 1.0], [-1.0, 0.0]]]).double(),
         ),
     ),
-    hidden=_k_hidden,
+    hidden=varied(
+        _drawn_heads,
+        {"d": 1, "d_v": 1, "d_k": 1, "H_1": 1, "H_2": 1},
+        scaled=((0, 1e-6), (3, 300)),
+        also=_all_or_nothing,
+    ),
     tolerance=1e-3,
 )
 
@@ -311,20 +310,13 @@ def _induction(A: Tensor, period: int) -> Tensor:
     return torch.stack(weights, -1).mean(-1)
 
 
-def _induction_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, int]]:
-    cases = []
-    for lead in ((), (rng.randint(2, 4),), (1,), (2, 3), (2, 1, 2)):
-        period = rng.randint(3, 6)
-        T = 2 * period + rng.randint(1, 2 * period)
-        cases.append((_maps(generator, lead, T), period))
-    n = rng.randint(4, 6)  # all axes alike, twice
-    cases += [(_maps(generator, (n, n), n), 2) for _ in range(2)]
-    map_, period = cases[0]
-    cases += [(map_.double(), period), (map_, 1), (map_, 2), (_maps(generator, (2,), 6), 5)]
-    return [*cases, (_maps(generator, (2,), 10), 5)]
+def _drawn_maps(
+    rng: random.Random, generator: Generator, more: int, period: int, lead: Lead
+) -> tuple[Tensor, int]:
+    return _maps(generator, lead, period + more), period
 
 
-def _maps(generator: Generator, lead: tuple[int, ...], T: int) -> Tensor:
+def _maps(generator: Generator, lead: Lead, T: int) -> Tensor:
     scores = 2 * torch.randn(*lead, T, T, generator=generator)
     return scores.masked_fill(torch.ones(T, T).triu(1) > 0, -torch.inf).softmax(-1)
 
@@ -347,7 +339,9 @@ INDUCTION = Task(
         (_maps(Generator().manual_seed(1), (2,), 7).mul(64).round().div(64), 3),
         (_maps(Generator().manual_seed(2), (), 5).mul(64).round().div(64).double(), 1),
     ),
-    hidden=_induction_hidden,
+    hidden=varied(
+        _drawn_maps, {"more": 1, "period": 1}, lead=True, dtypes=(torch.float64, torch.float16)
+    ),
 )
 
 

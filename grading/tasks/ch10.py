@@ -3,43 +3,30 @@
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from itertools import product
 
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
+
+Lead = tuple[int, ...]
 
 # --- relation_accuracy ----------------------------------------------------------------------------
 
 Arcs = list[list[tuple[int, int]]]
-Found = tuple[Tensor, float]
 
 
-def _hits(maps: list[Tensor], arcs: Arcs, turned: bool = False) -> list[list[list[float]]]:
-    """By sentence and arc: for each head, 1 if the largest weight of the destination is there."""
-    found = []
+def _relation(maps: list[Tensor], arcs: Arcs) -> tuple[Tensor, float]:
+    """By sentence and arc, head by head; the offsets counted."""
+    found, offsets = [], Counter[int]()
     for A, pairs in zip(maps, arcs, strict=True):
-        A = A.mT if turned else A
-        rows = ((A[:, there, :].argmax(-1), here) for there, here in pairs)
-        found.append([[float(one == here) for one in most] for most, here in rows])
-    return found
-
-
-def _pooled(found: list[list[list[float]]]) -> Tensor:
-    return torch.tensor([row for rows in found for row in rows]).mean(0)
-
-
-def _offsets(arcs: Arcs) -> list[int]:
-    return [here - there for pairs in arcs for there, here in pairs]
-
-
-def _share(offsets: list[int]) -> float:
-    return max(offsets.count(one) for one in offsets) / len(offsets)
-
-
-def _relation(maps: list[Tensor], arcs: Arcs) -> Found:
-    return _pooled(_hits(maps, arcs)), _share(_offsets(arcs))
+        for there, here in pairs:
+            rows = A[:, there].tolist()
+            found.append([float(row.index(max(row)) == here) for row in rows])
+            offsets[here - there] += 1
+    return torch.tensor(found).mean(0), max(offsets.values()) / len(found)
 
 
 def _soft(generator: Generator, *shape: int) -> Tensor:
@@ -48,44 +35,29 @@ def _soft(generator: Generator, *shape: int) -> Tensor:
     return weights
 
 
-def _sentences(
-    rng: random.Random, generator: Generator, H: int, lengths: Sequence[int]
+def _drawn_sentences(
+    rng: random.Random, generator: Generator, T: int, S: int, H: int
 ) -> tuple[list[Tensor], Arcs]:
-    """Sentences in which some heads look where the arcs point, and some arcs share an offset."""
+    """Sentences of T words and fewer, some of them without arcs; many arcs share an offset."""
     maps, arcs = [], []
-    for T in lengths:
-        A = _soft(generator, H, T, T)
-        pairs = []
-        for _ in range(rng.randint(1, 4)):
-            there = rng.randrange(T)
-            steps = [o for o in (-2, 1, 1, 3) if 0 <= there + o < T]
-            here = there + rng.choice(steps) if steps else rng.randrange(T)
-            for h in range(H):
-                if rng.random() < 0.5:
-                    A[h, there, here] = 3.0
-            pairs.append((there, here))
+    usual, must = rng.randint(1 - T, T - 1), rng.randrange(S)  # one has an arc
+    for i in range(S):
+        words = range(max(1, T - i % 3))
+        every = list(product(words, words))
+        pairs = {pair for pair in every if pair[1] - pair[0] == usual and rng.random() < 0.5}
+        pairs |= set(rng.sample(every, rng.randint(i == must, min(3, len(every)))))
+        A = _soft(generator, H, len(words), len(words))
+        for h, (there, here) in product(range(H), sorted(pairs)):
+            if rng.random() < 0.5:
+                A[h, there, here] = 3 + rng.random()
         maps.append(A / A.sum(-1, keepdim=True))
-        arcs.append(pairs)
+        arcs.append(rng.sample(sorted(pairs), len(pairs)))
     return maps, arcs
 
 
-def _relation_hidden(
-    rng: random.Random, generator: Generator
-) -> Sequence[tuple[list[Tensor], Arcs]]:
-    cases = []
-    for H in (1, 2, 3, 5):
-        lengths = [rng.randint(3, 9) for _ in range(rng.randint(3, 5))]
-        cases.append(_sentences(rng, generator, H, lengths))
-    maps, arcs = _sentences(rng, generator, 3, (5, 6, 4, 7))
-    arcs[rng.choice((0, 2))] = []  # a sentence without the relation
-    cases.append((maps, arcs))
-    cases += [_sentences(rng, generator, 4, (4, 4, 4, 4)) for _ in range(2)]  # axes alike
-    maps, arcs = _sentences(rng, generator, 2, (6,))
-    arcs[0] = [(3, 1), (3, 5), (3, 1)]  # one destination, more than one arc
-    cases.append((maps, arcs))
-    far = _sentences(rng, generator, 2, (9, 9))[0]
-    cases.append((far, [[(8, 1), (0, 2)], [(8, 1), (2, 3)]]))  # the best offset is a long one
-    return cases
+def _far(rng: random.Random, generator: Generator) -> list[tuple[list[Tensor], Arcs]]:
+    """The baseline: a best offset that is a long one, no median, and in a circle another's."""
+    return [([*_soft(generator, 2, 2, 9, 9)], [[(8, 1), (0, 2)], [(8, 1), (2, 3)]])]
 
 
 RELATION = Task(
@@ -93,13 +65,13 @@ RELATION = Task(
     reference=_relation,
     visible=(
         ([torch.tensor([[[0.6, 0.3, 0.1], [0.2, 0.1, 0.7], [0.3, 0.5, 0.2]]])], [[(1, 2), (0, 1)]]),
-        _sentences(random.Random(3), Generator().manual_seed(3), 2, (4, 5, 3)),
+        _drawn_sentences(random.Random(27), Generator().manual_seed(27), T=5, S=3, H=2),
         (
             [*_soft(Generator().manual_seed(4), 2, 3, 6, 6)],
             [[(1, 0), (2, 3), (4, 1)], [(3, 2), (4, 3), (5, 1), (5, 5)]],
         ),
     ),
-    hidden=_relation_hidden,
+    hidden=varied(_drawn_sentences, {"T": 1, "S": 1, "H": 1}, dtypes=(), also=_far),
 )
 
 
@@ -123,7 +95,9 @@ def _looking(*sources: int) -> Tensor:
     return torch.eye(len(sources))[list(sources)][None, None]
 
 
-def _offset_maps(rng: random.Random, generator: Generator, N: int, H: int, T: int) -> Tensor:
+def _drawn_offsets(
+    rng: random.Random, generator: Generator, T: int, N: int, H: int
+) -> tuple[Tensor]:
     """Maps of N texts in which each head has an offset that it likes."""
     A = _soft(generator, N, H, T, T)
     for h in range(H):
@@ -132,22 +106,18 @@ def _offset_maps(rng: random.Random, generator: Generator, N: int, H: int, T: in
             for t in range(max(0, -liked), min(T, T - liked)):
                 if rng.random() < 0.6:
                     A[n, h, t, t + liked] = 2.0
-    return A / A.sum(-1, keepdim=True)
+    return (A / A.sum(-1, keepdim=True),)
 
 
-def _usual_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor]]:
-    cases = []
-    for N, H, T in ((1, 3, 6), (4, 2, 7), (2, 5, 8), (3, 1, 5), (5, 4, 9)):
-        cases.append(_offset_maps(rng, generator, N, H, T))
-    n = rng.randint(4, 5)
-    cases += [_offset_maps(rng, generator, n, n, n) for _ in range(2)]
-    cases.append(_offset_maps(rng, generator, 3, 2, 1))  # one token: it looks at itself
-    tied = _looking(1, 0, 3, 2)  # +1 and −1 twice each
-    cases.append(torch.cat([tied, tied.flip(-2)], 1))
-    cases.append(_looking(4, 0, 0, 0, 0))  # one source, whoever looks
-    cases.append(_looking(0, 0, 0, 1, 5, 6, 2))  # −2 and 1 twice each
+def _ties(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     alike = _looking(0, 1, 1, 0, 2)  # 0 is commonest in two texts, and −1 in all three together
-    cases.append(torch.cat([alike, alike, _looking(1, 0, 1, 2, 3)]))
+    tied = _looking(1, 0, 3, 2)  # the first, or the larger: +1 and −1 twice each
+    cases = [
+        torch.cat([tied, tied.flip(-2)], 1),
+        _looking(0, 0, 0, 1, 5, 6, 2),  # the nearer: −2 and 1 twice each
+        _looking(4, 0, 0, 0, 0),  # the commonest source: one, whoever looks
+        torch.cat([alike, alike, _looking(1, 0, 1, 2, 3)]),  # text by text
+    ]
     return [(A,) for A in cases]
 
 
@@ -156,13 +126,13 @@ USUAL = Task(
     reference=_usual,
     visible=(
         (torch.tensor([[[[0.9, 0.1, 0.0], [0.8, 0.2, 0.0], [0.3, 0.6, 0.1]]]]),),
-        (_offset_maps(random.Random(1), Generator().manual_seed(1), 3, 2, 5),),
-        (_offset_maps(random.Random(7), Generator().manual_seed(7), 2, 3, 4),),
+        _drawn_offsets(random.Random(1), Generator().manual_seed(1), T=5, N=3, H=2),
+        _drawn_offsets(random.Random(7), Generator().manual_seed(7), T=4, N=2, H=3),
         (_looking(1, 0, 3, 2),),
         (_looking(0, 0, 0, 1, 5, 6, 2),),
         (torch.cat([_looking(0, 1, 1, 0), _looking(0, 1, 1, 0), _looking(1, 0, 1, 2)]),),
     ),
-    hidden=_usual_hidden,
+    hidden=varied(_drawn_offsets, {"T": 1, "N": 1, "H": 1}, dtypes=(), also=_ties),
 )
 
 
@@ -186,21 +156,12 @@ def _chances(log_a: Tensor, beta: float, low: float, high: float) -> Tensor:
     return torch.tensor(flat, dtype=log_a.dtype).reshape(*log_a.shape, 3)
 
 
-def _gate_hidden(
-    rng: random.Random, generator: Generator
-) -> Sequence[tuple[Tensor, float, float, float]]:
-    cases = []
-    for shape in ((), (5,), (1,), (2, 4), (3, 3)):
-        log_a = 2 * torch.randn(shape, generator=generator)
-        low, high = -round(rng.uniform(0.05, 0.9), 2), 1 + round(rng.uniform(0.05, 0.9), 2)
-        cases.append((log_a, round(rng.uniform(0.2, 1.5), 2), low, high))
-    log_a = torch.randn(3, 3, generator=generator)
-    usual = (0.33, -0.1, 1.1)
-    cases += [(log_a, *usual), (torch.randn(3, 3, generator=generator), *usual)]
-    cases.append((log_a.double(), *usual))
-    cases.append((torch.tensor([-200.0, -30.0, 0.0, 30.0, 200.0]), *usual))
-    cases.append((torch.randn(3, generator=generator), 0.66, -0.1, 1.4))
-    return [*cases, (torch.randn(3, generator=generator), 2 / 3, -1.0, 1.5)]
+def _drawn_gates(
+    rng: random.Random, generator: Generator, n: int, lead: Lead
+) -> tuple[Tensor, float, float, float]:
+    shape = (*lead, n) if n > 1 else lead  # a single number: no axis
+    low, high = -round(rng.uniform(0.05, 1.5), 2), 1 + round(rng.uniform(0.05, 1.5), 2)
+    return 2 * torch.randn(shape, generator=generator), round(rng.uniform(0.2, 3), 2), low, high
 
 
 GATE = Task(
@@ -211,7 +172,13 @@ GATE = Task(
         (torch.tensor([-3.0, 0.0, 1.5, 200.0]), 0.33, -0.1, 1.1),
         (torch.tensor([[0.5, -1.0], [2.0, 0.0]]).double(), 0.8, -0.2, 1.6),
     ),
-    hidden=_gate_hidden,
+    hidden=varied(
+        _drawn_gates,
+        {"n": 1},
+        lead=True,
+        dtypes=(torch.float64, torch.float16),
+        also=lambda *_: [(torch.tensor([-200.0, -30, 0, 30, 200]), 0.33, -0.1, 1.1)],  # exp by hand
+    ),
 )
 
 
@@ -232,34 +199,17 @@ def _z_rule(x: Tensor, W: Tensor, b: Tensor, R: Tensor, eps: float) -> Tensor:
 Shared = tuple[Tensor, Tensor, Tensor, Tensor, float]
 
 
-def _case(generator: Generator, lead: tuple[int, ...], n: int, m: int, eps: float) -> Shared:
-    """Inputs whose sums z are away from 0."""
+def _drawn_layer(rng: random.Random, generator: Generator, n: int, m: int, lead: Lead) -> Shared:
+    """What is near 0 among the sums z has no relevance, so that rounding does not show."""
     x, W, b = (torch.randn(*shape, generator=generator) for shape in ((*lead, n), (n, m), (m,)))
-    z = x @ W + b
-    close = z.abs() < 0.3
-    R = torch.randn(*lead, m, generator=generator).masked_fill(close, 0.0)
-    return x, W, b, R, eps
+    R = torch.randn(*lead, m, generator=generator).masked_fill((x @ W + b).abs() < 0.3, 0.0)
+    return x, W, b, R, rng.choice((1e-9, round(rng.uniform(0.05, 0.3), 3)))
 
 
-def _z_hidden(rng: random.Random, generator: Generator) -> Sequence[Shared]:
-    cases = []
-    for lead in ((), (rng.randint(2, 4),), (1,), (2, 3)):
-        n, m = rng.sample(range(2, 8), 2)
-        cases.append(_case(generator, lead, n, m, round(rng.uniform(0.05, 0.3), 3)))
-    k = rng.randint(3, 5)
-    cases += [_case(generator, (k,), k, k, 0.1) for _ in range(2)]
-    x, W, b, R, eps = cases[1]
-    cases.append((x.double(), W.double(), b.double(), R.double(), eps))
-    cases.append((x, W, b, R, 1e-9))
-    cases.append((x, W, torch.zeros_like(b), R, 0.2))
-    cases.append(_case(generator, (3,), 1, 4, 0.1))
-    cases.append(_case(generator, (3,), 4, 1, 0.1))
-    # the parts of z cancel: it is 0, and counts as positive
-    cancels = torch.tensor([[1.0], [-1.0], [0.5]])
-    return [
-        *cases,
-        (torch.tensor([[2.0, 2.0, 0.0]]), cancels, torch.zeros(1), torch.ones(1, 1), 0.5),
-    ]
+def _cancelling(rng: random.Random, generator: Generator) -> list[Shared]:
+    """The sign of 0: the parts of z cancel, and it counts as positive."""
+    W = torch.tensor([[1.0], [-1.0], [0.5]])
+    return [(torch.tensor([[2.0, 2.0, 0.0]]), W, torch.zeros(1), torch.ones(1, 1), 0.5)]
 
 
 Z_RULE = Task(
@@ -295,7 +245,7 @@ Z_RULE = Task(
             0.5,
         ),
     ),
-    hidden=_z_hidden,
+    hidden=varied(_drawn_layer, {"n": 1, "m": 1}, lead=True, scaled=((0, 100),), also=_cancelling),
     tolerance=1e-3,
 )
 
@@ -316,22 +266,16 @@ def _order(relevance: Tensor, steps: int) -> Tensor:
     return gates
 
 
-def _order_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, int]]:
-    cases = []
-    for N, A, H in ((3, 2, 4), (5, 3, 2), (1, 4, 3), (6, 1, 5), (4, 5, 1)):
-        cases.append((torch.randn(N, A, H, generator=generator), rng.randint(2, A * H - 1)))
-    n = rng.randint(3, 4)
-    cases += [(torch.randn(n, n, n, generator=generator), n) for _ in range(2)]
-    R = torch.randn(4, 2, 3, generator=generator)
-    cases += [(R, 0), (R, 6), (R.double(), 4)]
-    tied = torch.randint(-2, 3, (1, 3, 3), generator=generator).float()
-    cases.append((tied, 6))
-    many = torch.randint(-1, 2, (1, 4, 7), generator=generator).float()  # long ties
-    cases.append((many, rng.randint(10, 20)))
-    # one layer is the least relevant as a whole, and goes as a whole
-    weak = R.clone()
-    weak[:, 1] /= 100
-    return [*cases, (weak, 4)]
+def _drawn_relevance(
+    rng: random.Random, generator: Generator, H: int, A: int, N: int, left: int
+) -> tuple[Tensor, int]:
+    return torch.randn(N, A, H, generator=generator), max(0, A * H - left)
+
+
+def _tied(rng: random.Random, generator: Generator) -> list[tuple[Tensor, int]]:
+    """No step; and the order of equal heads: long ties, in which an unstable sort shows."""
+    relevance = torch.randint(-1, 2, (2, 4, 7), generator=generator).float()
+    return [(relevance, 0), (relevance, rng.randint(10, 20))]
 
 
 ORDER = Task(
@@ -354,7 +298,9 @@ ORDER = Task(
         ),
         (torch.tensor([1.0, 2.0, 0.0, -2.0, 1.0, -1.0]).double().repeat(4).reshape(1, 4, 6), 6),
     ),
-    hidden=_order_hidden,
+    hidden=varied(
+        _drawn_relevance, {"H": 1, "A": 1, "N": 1, "left": 0}, scaled=((0, 1e-5),), also=_tied
+    ),
 )
 
 

@@ -2,48 +2,32 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
 
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
+
+Lead = tuple[int, ...]
 
 # --- table_of_words -------------------------------------------------------------------------------
 
 Words = list[str]
 
 
-def _commonest(tags: Sequence[str], order: Sequence[str]) -> str:
-    """The commonest tag; of several, the one that stands first in an order."""
-    most = max(tags.count(tag) for tag in tags)
-    return next(tag for tag in order if tags.count(tag) == most)
-
-
-def _first(tags: Sequence[str]) -> str:
-    return _commonest(tags, tags)
-
-
-def _told(
-    words: Words,
-    tags: Words,
-    new: Words,
-    known: Callable[[Sequence[str]], str] = _first,
-    default: Callable[[Sequence[str]], str] = _first,
-    before: Callable[[str], str] = str.lower,
-    after: Callable[[str], str] = str.lower,
-) -> Words:
-    """A table of words by its four choices: of a word's tag, the default, and the letters."""
-    answers = []
-    for word in map(after, new):
-        own = [tag for one, tag in zip(words, tags, strict=True) if before(one) == word]
-        answers.append(known(own) if own else default(tags))
-    return answers
+def _commonest(tags: Words) -> str:
+    """Of several, the one that stands first."""
+    return max(tags, key=tags.count)
 
 
 def _table(words: Words, tags: Words, new: Words) -> Words:
     """Word by word, from the whole list."""
-    return _told(words, tags, new)
+    answers = []
+    for word in map(str.lower, new):
+        own = [tag for one, tag in zip(words, tags, strict=True) if one.lower() == word]
+        answers.append(_commonest(own or tags))
+    return answers
 
 
 TAGS = ("NOUN", "VERB", "DET", "ADJ", "ADV")
@@ -51,33 +35,36 @@ TYPES = ("film", "like", "the", "that", "good", "well", "love", "it")
 
 
 def _cased(rng: random.Random, word: str) -> str:
-    return rng.choice((word, word, word.capitalize(), word.upper()))
+    return rng.choice((word, word, word.capitalize(), word.upper(), word[:-1] + word[-1].upper()))
 
 
-def _texts(rng: random.Random, n: int, m: int, fewest: int = 0) -> tuple[Words, Words, Words]:
-    """Words in small and large letters, some of them with several tags, and new ones."""
+def _drawn_texts(
+    rng: random.Random, generator: Generator, n: int, m: int
+) -> tuple[Words, Words, Words]:
+    """Words in small and large letters, and new ones; what is usual changes within the text."""
     types = rng.sample(TYPES, rng.randint(3, 6))
     usual = {word: rng.sample(TAGS, 2) for word in types}
-    words = [rng.choice(types) for _ in range(n)]
-    tags = [rng.choice(usual[word]) for word in words]
-    new = [rng.choice((*types, "plot", "unmet")) for _ in range(m)] + ["Never"] * fewest
+    words = [rng.choice(types) for _ in range(5 * n - 4)]
+    tags = [usual[word][rng.random() < 2 * i / len(words)] for i, word in enumerate(words)]
+    new = [rng.choice((*types, "plot", "unmet")) for _ in range(5 * m)]
     return [_cased(rng, w) for w in words], tags, [_cased(rng, w) for w in new]
 
 
-def _table_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Words, Words, Words]]:
-    cases = [_texts(rng, n, m, 1) for n, m in ((9, 5), (14, 8), (20, 12), (30, 6), (6, 20))]
+def _ties(rng: random.Random, generator: Generator) -> list[tuple[Words, Words, Words]]:
     words = ["so", "So", "bad", "SO", "so", "bad"]
-    for tags in (["VERB", "ADV", "ADJ", "ADV", "VERB", "NOUN"], ["X", "A", "X", "A", "X", "A"]):
-        cases.append((words, tags, ["bad", "so", "Bad", "new", rng.choice(("SO", "so"))]))
-    cases.append((words, ["B", "A", "A", "C", "C", "B"], ["new", "so", "bad"]))
     # one word is most of the text, and one tag belongs to most words
     most = ["the"] * 5 + ["film", "plot", "joy", "end"]
-    cases.append((most, ["DET"] * 5 + ["NOUN"] * 4, ["end", "of", "THE", "cast"]))
-    # the first tag, the last one, the first of the alphabet, and the last of three that tie
-    cases.append((["so"] * 8, list("ZCACABBY"), ["so", "new"]))
-    cases.append((["a"], ["DET"], ["a", "b"]))
-    cases.append((*_texts(rng, 8, 4)[:2], []))  # nothing is asked
-    return cases
+    return [
+        # the last tag of a word, and the first of all tags
+        (words, ["VERB", "ADV", "ADJ", "ADV", "VERB", "NOUN"], ["bad", "so", "Bad", "new", "SO"]),
+        # the first of the alphabet, and the last
+        (words, ["X", "A", "X", "A", "X", "A"], ["bad", rng.choice(("SO", "so")), "new"]),
+        (words, ["B", "A", "A", "C", "C", "B"], ["new", "so", "bad"]),
+        # the default of most types
+        (most, ["DET"] * 5 + ["NOUN"] * 4, ["end", "of", "THE", "cast"]),
+        # the first tag, the last one, the first of the alphabet, and the last of three that tie
+        (["so"] * 8, list("ZCACABBY"), ["so", "new"]),
+    ]
 
 
 TABLE = Task(
@@ -103,52 +90,39 @@ TABLE = Task(
         (["b", "a", "A", "a", "a", "c", "C", "B", "b"], list("ABABADCBE"), ["a", "B", "c", "d"]),
         (["go", "Go", "stop"], ["VERB", "NOUN", "NOUN"], []),
     ),
-    hidden=_table_hidden,
+    hidden=varied(_drawn_texts, {"n": 1, "m": 0}, dtypes=(), also=_ties),
 )
 
 
 # --- control_labels -------------------------------------------------------------------------------
 
 
-def _quantile(tags: Sequence[int], u: float) -> int:
-    """Of the tags in order, the one that stands at the share u."""
-    return sorted(tags)[math.floor(u * len(tags))]
-
-
-def _drawn(
-    types: Tensor, tags: Tensor, u: Tensor, draw: Callable[[Sequence[int], float], int]
-) -> Tensor:
-    labels = [draw(tags.tolist(), one) for one in u.tolist()]
-    return torch.tensor(labels)[types]
-
-
 def _control(types: Tensor, tags: Tensor, u: Tensor) -> Tensor:
-    """By sorting all tags."""
-    return _drawn(types, tags, u, _quantile)
+    """By sorting all tags: the one that stands at the share u."""
+    tags = tags.sort().values
+    return torch.stack([tags[math.floor(one * len(tags))] for one in u.tolist()])[types]
 
 
 def _sample(
     rng: random.Random, N: int, V: int, K: int, exact: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Types, tags of unequal frequency, and numbers that are no share, or each of them a share."""
+    kinds = sorted(rng.sample(range(2 * K), K))
     types = [rng.randrange(V) for _ in range(N)]
-    tags = [min(rng.randrange(K), rng.randrange(K)) for _ in range(N)]
+    tags = [kinds[min(rng.randrange(K), rng.randrange(K))] for _ in range(N)]
     steps = [rng.randrange(N) + (0.0 if exact else rng.uniform(0.1, 0.9)) for _ in range(V)]
     return torch.tensor(types), torch.tensor(tags), torch.tensor([step / N for step in steps])
 
 
-def _control_hidden(
-    rng: random.Random, generator: Generator
-) -> Sequence[tuple[Tensor, Tensor, Tensor]]:
-    cases = [_sample(rng, *sizes) for sizes in ((12, 5, 4), (30, 9, 6), (7, 20, 3), (50, 14, 17))]
-    n = rng.randint(8, 10)
-    cases += [_sample(rng, n, n, n), _sample(rng, n, n, n)]
-    cases += [_sample(rng, 16, 12, 4, exact=True), _sample(rng, 8, 8, 3, exact=True)]
-    types, tags, u = _sample(rng, 16, 6, 3)
-    u[types[0]] = 0.0  # labels below 3 do not occur, nor does 4
-    cases.append((types, 3 + 2 * (tags > 0).long(), u))
-    cases.append((types.flip(0), torch.full((16,), 2), u))  # one label only
-    return cases
+def _drawn_labels(
+    rng: random.Random, generator: Generator, N: int, V: int, K: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _sample(rng, 3 * N - 2, 3 * V - 2, K)
+
+
+def _equal(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """The next label: numbers that are equal to a share, in whatever precision."""
+    return [_sample(rng, 16, 12, 4, exact=True), _sample(rng, 8, 8, 3, exact=True)]
 
 
 CONTROL = Task(
@@ -165,7 +139,7 @@ CONTROL = Task(
         _sample(random.Random(6), 20, 6, 5),
         _sample(random.Random(8), 16, 16, 3, exact=True),
     ),
-    hidden=_control_hidden,
+    hidden=varied(_drawn_labels, {"N": 1, "V": 1, "K": 1}, dtypes=(), also=_equal),
 )
 
 
@@ -190,7 +164,7 @@ def _selectivity(right: Tensor, control: Tensor, types: Tensor, train: Tensor) -
 
 
 def _probed(
-    rng: random.Random, generator: Generator, M: int, N: int, P: int, V: int
+    rng: random.Random, generator: Generator, N: int, M: int, P: int, V: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What probes got right, task and control apart; every third type is in training only."""
     types = torch.tensor([rng.randrange(V) for _ in range(N)])
@@ -204,22 +178,13 @@ def _probed(
     right |= train[:, None]
     control |= train[:, None]
     control[:, ~_met(types, train)] = False  # where it has no answer
-    return right, control, types, train
+    return right, control, types * rng.choice((1, 1000)) + 7, train
 
 
-def _selectivity_hidden(
-    rng: random.Random, generator: Generator
-) -> Sequence[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    sizes = ((3, 40, 7, 9), (1, 25, 1, 6), (2, 60, 5, 12), (4, 30, 3, 8))
-    cases = [_probed(rng, generator, *size) for size in sizes]
-    cases += [_probed(rng, generator, 6, 6, 6, 4) for _ in range(2)]  # axes alike
-    right, control, types, train = _probed(rng, generator, 3, 20, 2, 5)
-    cases.append((right, control, types * 1000 + 7, train))  # numbers with gaps
-    alone = torch.zeros(20, dtype=torch.bool)
-    alone[0] = True
-    cases.append((right, control, types, alone))  # a single word to train on
-    cases.append((control[0], right.expand(3, 20, 2), types, train))  # below zero
-    return cases
+def _few_and_many(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
+    """Axes that are dropped: one word to train on and one to score. And types beyond the first."""
+    sizes = ((2, 1, 1, 2), (80, 2, 3, 30))
+    return [_probed(rng, generator, *one) for one in sizes]
 
 
 SELECTIVITY = Task(
@@ -232,11 +197,11 @@ SELECTIVITY = Task(
             torch.tensor([4, 4, 4, 4, 9]),
             torch.tensor([True, False, False, False, False]),
         ),
-        _probed(random.Random(1), Generator().manual_seed(1), 3, 12, 2, 6),
-        _probed(random.Random(2), Generator().manual_seed(2), 2, 16, 3, 5),
-        _probed(random.Random(3), Generator().manual_seed(3), 4, 10, 4, 4),
+        _probed(random.Random(1), Generator().manual_seed(1), 12, 3, 2, 6),
+        _probed(random.Random(2), Generator().manual_seed(2), 16, 2, 3, 5),
+        _probed(random.Random(3), Generator().manual_seed(3), 10, 4, 4, 4),
     ),
-    hidden=_selectivity_hidden,
+    hidden=varied(_probed, {"N": 6, "M": 1, "P": 1, "V": 2}, dtypes=(), also=_few_and_many),
 )
 
 
@@ -275,20 +240,14 @@ def _message(
     return logits, labels, ends
 
 
-def _length_hidden(rng: random.Random, generator: Generator) -> Sequence[Sent]:
-    cases = []
-    for N, K, blocks in ((12, 3, 4), (30, 17, 5), (9, 2, 3), (20, 5, 6)):
-        ends = [*sorted(rng.sample(range(1, N), blocks - 1)), N]
-        cases.append(_message(rng, generator, N, K, ends))
-    n = rng.randint(4, 5)
-    cases += [_message(rng, generator, n, n, list(range(1, n + 1))) for _ in range(2)]
-    logits, labels, ends = _message(rng, generator, 10, 4, [2, 3, 7, 10])
-    cases.append((logits.double(), labels, ends))
-    cases.append((logits[:0], labels, [10]))  # one block: nothing is ever learned
-    cases.append(_message(rng, generator, 12, 3, [2, 6, 12], scale=150.0))  # extreme logits
-    # fewer labels occur than there are
-    cases.append((logits, labels % 2, ends))
-    return cases
+def _drawn_message(rng: random.Random, generator: Generator, N: int, K: int, B: int) -> Sent:
+    ends = [*sorted(rng.sample(range(1, N), min(2 * B - 1, N) - 1)), N]
+    return _message(rng, generator, N, K, ends)
+
+
+def _extreme(rng: random.Random, generator: Generator) -> list[Sent]:
+    """The logarithm after the softmax: logits of several hundred."""
+    return [_message(rng, generator, 12, 3, [2, 6, 12], scale=150.0)]
 
 
 CODE = Task(
@@ -305,7 +264,7 @@ CODE = Task(
         _message(random.Random(3), Generator().manual_seed(3), 6, 4, [3, 5, 6], 150.0),
         (torch.zeros(0, 4, 8), torch.tensor([1, 1, 5, 0]), [4]),
     ),
-    hidden=_length_hidden,
+    hidden=varied(_drawn_message, {"N": 1, "K": 2, "B": 1}, dtypes=(), also=_extreme),
 )
 
 
@@ -327,7 +286,7 @@ def _without(x: Tensor, V: Tensor, middle: Tensor) -> Tensor:
 
 
 def _states(
-    generator: Generator, shape: tuple[int, ...], k: int, dtype: torch.dtype = torch.float32
+    generator: Generator, shape: Lead, k: int, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor, Tensor]:
     """States, directions of several lengths that are neither orthogonal nor nearly parallel."""
     d = shape[-1]
@@ -339,9 +298,7 @@ def _states(
     return x.to(dtype), (lengths * mixed).to(dtype), middle.to(dtype)
 
 
-def _parallel(
-    generator: Generator, shape: tuple[int, ...], k: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def _parallel(generator: Generator, shape: Lead, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """As `_states`, but the last two directions are nearly parallel, their angle is .01."""
     x, V, middle = _states(generator, shape, k, torch.float64)
     Q = torch.linalg.qr(V.mT).Q
@@ -349,17 +306,16 @@ def _parallel(
     return x, V, middle
 
 
-def _without_hidden(
-    rng: random.Random, generator: Generator
-) -> Sequence[tuple[Tensor, Tensor, Tensor]]:
-    shapes = ((7, 5), (4, 6), (3, 4, 8), (2, 3, 4, 6), (5,))
-    cases = [_states(generator, shape, rng.randint(2, 3)) for shape in shapes]
-    cases += [_states(generator, (9, 7), 1), _states(generator, (6,), 1)]
-    cases += [_states(generator, (4, 4), 4), _states(generator, (5, 5), 3)]  # axes alike
-    cases.append(_states(generator, (3, 2, 6), 3, torch.float64))
-    cases.append(_states(generator, (1, 12), rng.randint(4, 5)))
-    cases += [_parallel(generator, (3, 6), 2), _parallel(generator, (2, 2, 7), rng.randint(3, 4))]
-    return cases
+def _drawn_states(
+    rng: random.Random, generator: Generator, d: int, k: int, lead: Lead
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _states(generator, (*lead, d), min(k, d))
+
+
+def _angles(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """A pseudo-inverse that cuts: two directions nearly parallel. And states as many as wide."""
+    close = [_parallel(generator, (3, 6), 2), _parallel(generator, (2, 2, 7), rng.randint(3, 4))]
+    return [*close, _states(generator, (5, 5), 3)]
 
 
 WITHOUT = Task(
@@ -380,7 +336,7 @@ WITHOUT = Task(
         _states(Generator().manual_seed(2), (4,), 2, torch.float64),
         _parallel(Generator().manual_seed(3), (3, 5), 2),
     ),
-    hidden=_without_hidden,
+    hidden=varied(_drawn_states, {"d": 1, "k": 1}, lead=True, also=_angles),
 )
 
 TASKS = (TABLE, CONTROL, SELECTIVITY, CODE, WITHOUT)

@@ -2,11 +2,11 @@
 
 import math
 import random
-from collections.abc import Sequence
 
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
 
 # --- grouped_heads --------------------------------------------------------------------------------
@@ -32,15 +32,11 @@ def _qkv(generator: Generator, sizes: tuple[int, ...]) -> Heads:
     return q, k, v
 
 
-def _grouped_hidden(rng: random.Random, generator: Generator) -> Sequence[Heads]:
-    groups = [(6, 2), (6, 3), (8, 2), (4, 4), (4, 1), (9, 3)]
-    cases = []
-    for H, n in rng.sample(groups, len(groups)):
-        sizes = (rng.randint(1, 3), H, n, rng.randint(2, 5), rng.randint(3, 6), 4, 3)
-        cases.append(_qkv(generator, sizes))
-    cases += [_qkv(generator, (4, 4, 2, 4, 4, 4, 4)), _qkv(generator, (2, 4, 2, 1, 7, 8, 5))]
-    q, k, v = _qkv(generator, (2, 4, 2, 3, 5, 4, 2))
-    return [*cases, (q.double(), k.double(), v.double()), (100 * q, k, v)]
+def _drawn_heads(
+    rng: random.Random, generator: Generator, S: int, T: int, n: int, size: int, d_k: int
+) -> Heads:
+    B, d_v = rng.randint(1, 4), rng.randint(1, 6)
+    return _qkv(generator, (B, n * size, n, T, S, d_k, d_v))
 
 
 def _first_qkv() -> Heads:
@@ -57,7 +53,12 @@ GROUPED = Task(
         _qkv(Generator().manual_seed(1), (2, 6, 3, 2, 4, 4, 3)),
         _qkv(Generator().manual_seed(2), (1, 6, 2, 3, 3, 4, 2)),
     ),
-    hidden=_grouped_hidden,
+    hidden=varied(
+        _drawn_heads,
+        {"S": 1, "T": 1, "n": 1, "size": 1, "d_k": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 300),),
+    ),
 )
 
 
@@ -73,16 +74,15 @@ def _rms(x: Tensor, gain: Tensor, eps: float) -> Tensor:
 Normed = tuple[Tensor, Tensor, float]
 
 
-def _rms_hidden(rng: random.Random, generator: Generator) -> Sequence[Normed]:
-    cases = []
-    for scale, eps in ((1.0, 1e-5), (0.01, 1e-4), (100.0, 1e-5), (1.0, 0.5)):
-        n, d = rng.sample(range(2, 9), 2)
-        x = scale * (torch.randn(n, d, generator=generator) + 1)
-        cases.append((x, torch.randn(d, generator=generator), eps))
-    square = torch.randn(2, 5, 5, generator=generator)
-    cases += [(square[0], square[1, 0], 0.1), (torch.zeros(2, 3), torch.ones(3), 1e-5)]
-    x, gain, eps = cases[0]
-    return [*cases, (x.double(), gain.double(), eps)]
+def _drawn_rows(rng: random.Random, generator: Generator, n: int, d: int) -> Normed:
+    x = torch.randn(n, d, generator=generator) + 1
+    return x, torch.randn(d, generator=generator), rng.choice((1e-5, 0.1, 0.5))
+
+
+def _no_length(rng: random.Random, generator: Generator) -> list[Normed]:
+    """Rows of zeros (ε after the division), and ε = 0."""
+    x, gain = torch.randn(3, 4, generator=generator), torch.randn(4, generator=generator)
+    return [(x * torch.tensor([[1.0], [0.0], [0.0]]), gain, 1e-5), (x, gain, 0)]
 
 
 RMS = Task(
@@ -93,7 +93,13 @@ RMS = Task(
         (torch.tensor([[1.0, 2.0, 2.0], [0.0, 0.0, 0.1]]), torch.tensor([1.0, 1.0, 2.0]), 0.01),
         (torch.tensor([[4.0, -2.0], [1.0, 1.0]]), torch.tensor([0.5, -1.0]), 0.5),
     ),
-    hidden=_rms_hidden,
+    hidden=varied(
+        _drawn_rows,
+        {"n": 1, "d": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 0.01),),
+        also=_no_length,
+    ),
 )
 
 
@@ -108,20 +114,26 @@ def _bytes(T: int, window: int, L: int, H_kv: int, d_k: int, size: int) -> int:
     return sum(H_kv * (d_k + d_k) * size for _ in kept for _ in range(L))
 
 
-def _bytes_hidden(rng: random.Random, generator: Generator) -> Sequence[Sizes]:
-    cases: list[Sizes] = []
-    for i in range(8):
-        window = rng.randint(5, 60)
-        T = window + rng.randint(1, 50) if i % 2 else window - rng.randint(1, 4)
-        cases.append((T, window, rng.randint(2, 9), rng.randint(2, 8), rng.randint(3, 64), 4))
-    return [*cases, (7, 7, 3, 1, 5, 2), (0, 4, 3, 2, 8, 2), (1, 1, 1, 1, 1, 1)]
+def _drawn_sizes(
+    rng: random.Random,
+    generator: Generator,
+    T: int,
+    window: int,
+    L: int,
+    H_kv: int,
+    d_k: int,
+    size: int,
+) -> Sizes:
+    return T, window, L, H_kv, d_k, size
 
 
 CACHED = Task(
     name="cached_bytes",
     reference=_bytes,
     visible=((10, 100, 2, 3, 4, 2), (100, 10, 2, 3, 4, 2), (50, 50, 5, 1, 8, 4)),
-    hidden=_bytes_hidden,
+    hidden=varied(
+        _drawn_sizes, {"T": 0, "window": 1, "L": 1, "H_kv": 1, "d_k": 1, "size": 1}, dtypes=()
+    ),
 )
 
 
@@ -142,21 +154,25 @@ def _step(m: Tensor, total: Tensor, output: Tensor, scores: Tensor, values: Tens
     return torch.stack(rows)
 
 
-def _state(rng: random.Random, generator: Generator, scale: float = 2.0) -> State:
-    n, b, d = (rng.randint(2, 5) for _ in range(3))
-    m = scale * torch.randn(n, generator=generator)
-    total = 1 + 3 * torch.rand(n, generator=generator)
-    output = torch.randn(n, d, generator=generator)
-    scores = scale * torch.randn(n, b, generator=generator)
-    return m, total, output, scores, torch.randn(b, d, generator=generator)
+def _drawn_state(rng: random.Random, generator: Generator, b: int, n: int, d: int) -> State:
+    m, scores = torch.randn(n, generator=generator), torch.randn(n, b, generator=generator)
+    total, output = (
+        1 + 3 * torch.rand(n, generator=generator),
+        torch.randn(n, d, generator=generator),
+    )
+    return 2 * m, total, output, 2 * scores, torch.randn(b, d, generator=generator)
 
 
-def _step_hidden(rng: random.Random, generator: Generator) -> Sequence[State]:
-    cases = [_state(rng, generator) for _ in range(5)]
-    m, total, output, scores, values = cases[0]
-    cases.append((m - torch.inf, 0 * total, 0 * output, scores, values))
-    cases.append((m + 500, total, output, scores + 490, values))
-    return [*cases, tuple(part.double() for part in cases[1])]  # type: ignore[list-item]
+def _apart(rng: random.Random, generator: Generator) -> list[State]:
+    """Before the first block m is −∞, or a low number; one number cannot shift all queries."""
+    m, total, output, scores, values = _drawn_state(rng, generator, 3, 4, 2)
+    none = m - torch.inf, 0 * total, 0 * output
+    far = torch.tensor([500.0, -500.0, 0.0, 200.0])
+    return [
+        (*none, scores, values),
+        (*none, scores - 500, values),
+        (m + far, total, output, scores + far[:, None], values),
+    ]
 
 
 STEP = Task(
@@ -185,7 +201,13 @@ STEP = Task(
             torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
         ),
     ),
-    hidden=_step_hidden,
+    hidden=varied(
+        _drawn_state,
+        {"b": 1, "n": 1, "d": 1},
+        dtypes=(torch.float64, torch.float16),
+        scaled=((0, 100), (3, 100)),
+        also=_apart,
+    ),
 )
 
 
@@ -203,16 +225,10 @@ def _unpacked(packed: Tensor, d: Tensor, m: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-def _blocks(generator: Generator, n: int) -> Packed:
+def _blocks(rng: random.Random | None, generator: Generator, n: int) -> Packed:
     packed = torch.randint(256, (n, 16), generator=generator, dtype=torch.uint8)
     d, m = torch.randn(2, n, generator=generator)
-    return packed, d.abs() + 0.1, m
-
-
-def _unpacked_hidden(rng: random.Random, generator: Generator) -> Sequence[Packed]:
-    cases = [_blocks(generator, n) for n in (1, rng.randint(2, 6), 16, rng.randint(20, 30))]
-    packed, d, m = _blocks(generator, 3)
-    return [*cases, (packed, d.double(), m.double()), (packed, d, 0 * m), (packed, -d, m)]
+    return packed, d, m
 
 
 BLOCKS = Task(
@@ -220,14 +236,14 @@ BLOCKS = Task(
     reference=_unpacked,
     visible=(
         (torch.full((1, 16), 0x92, dtype=torch.uint8), torch.tensor([0.5]), torch.tensor([-1.0])),
-        _blocks(Generator().manual_seed(3), 2),
+        _blocks(None, Generator().manual_seed(3), 2),
         (
             torch.arange(0, 256, 16, dtype=torch.uint8)[None] + 3,
             torch.tensor([1.0]),
             torch.tensor([0.25]),
         ),
     ),
-    hidden=_unpacked_hidden,
+    hidden=varied(_blocks, {"n": 1}, dtypes=(torch.float64, torch.float16)),
 )
 
 

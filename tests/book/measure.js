@@ -2,8 +2,9 @@
 () => {
   const wrong = [], kinds = [];
   for (let number = 0; number < Reveal.getTotalSlides(); number++) Reveal.slide(number); // each is fitted when it is shown
-  document.head.append(Object.assign(document.createElement("style"), { textContent:
-    ".reveal .slides section { display: block !important; visibility: visible !important; }" }));
+  const everywhere = Object.assign(document.createElement("style"), { textContent:
+    ".reveal .slides section { display: block !important; visibility: visible !important; }" });
+  document.head.append(everywhere);
   for (const section of Reveal.getSlides()) { // all at once: a slide is its sheet, as large as the screen
     const sheet = section.querySelector(".sheet"), screen = sheet.getBoundingClientRect();
     const kind = sheet.className.replace("sheet ", ""), number = Reveal.getSlidePastCount(section) + 1;
@@ -37,5 +38,6 @@
       told(`a figure of ${Math.round(width)} × ${Math.round(height)} px`);
     if (kind === "predict" && sheet.querySelectorAll("p").length > 1) told("something stands below a prediction");
   }
+  everywhere.remove();
   return [kinds, wrong];
 }

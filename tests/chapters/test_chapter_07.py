@@ -1,6 +1,7 @@
 """What chapter 07 claims, with the controls that could have refuted it."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -66,6 +67,18 @@ def forty():
     """Reviews, and the texts from which their lists are made."""
     words, parts = read("imdb", 200, 1_500)
     return words, parts["test"].take(slice(0, 40)), parts["train"]
+
+
+@pytest.fixture(scope="module")
+def lists(rt, forty):
+    """The list of each classifier, from the texts that it was trained on; made once."""
+
+    @cache
+    def of(name):
+        words, train = (rt[0], rt[1]["train"]) if name.startswith("rt") else forty[::2]
+        return CHAPTER.word_list(classifier(name).model, train, len(words))
+
+    return of
 
 
 def one_text(data, row):
@@ -249,17 +262,16 @@ def test_honest_maps_are_worth_more_than_shuffled_ones_and_differ_among_themselv
 # --- agreement --------------------------------------------------------------------------------
 
 
-def map_and_list(model, data, train, size):
-    found = classify_all(model, data).attention
-    return found, CHAPTER.word_list(model, train, size)[data.ids] * data.mask
+def map_and_list(name, data, lists):
+    found = classify_all(classifier(name).model, data).attention
+    return found, lists(name)[data.ids] * data.mask
 
 
 @pytest.mark.claim(30)
 @pytest.mark.parametrize("name", SEEDS)
-def test_a_word_list_agrees_better_in_order_than_the_map(name, rt, few):
-    model = classifier(name).model
-    own, of_words = map_and_list(model, few, rt[1]["train"], len(rt[0]))
-    left_out = leave_one_out(predict(model), few.ids, few.mask).abs()
+def test_a_word_list_agrees_better_in_order_than_the_map(name, few, lists):
+    own, of_words = map_and_list(name, few, lists)
+    left_out = leave_one_out(predict(classifier(name).model), few.ids, few.mask).abs()
     by_map, by_list = (kendall(scores, left_out, few.mask) for scores in (own, of_words))
     assert low(by_list - by_map) > 0.05
     assert low(by_map) > 0.2, "and the map is far above chance"
@@ -268,15 +280,13 @@ def test_a_word_list_agrees_better_in_order_than_the_map(name, rt, few):
 
 
 @pytest.mark.claim(30)
-def test_the_word_list_is_ahead_on_reviews_and_is_the_map_of_single_words(rt, few, forty):
-    words, data, train = forty
-    reader = classifier("imdb-lstm").model
-    own, of_words = map_and_list(reader, data, train, len(words))
-    left_out = leave_one_out(predict(reader), data.ids, data.mask).abs()
+def test_the_word_list_is_ahead_on_reviews_and_is_the_map_of_single_words(few, forty, lists):
+    data = forty[1]
+    own, of_words = map_and_list("imdb-lstm", data, lists)
+    left_out = leave_one_out(predict(classifier("imdb-lstm").model), data.ids, data.mask).abs()
     ahead = kendall(of_words, left_out, data.mask) - kendall(own, left_out, data.mask)
     assert low(ahead) > 0.04
-    average = classifier("rt-average").model
-    pair = map_and_list(average, few, rt[1]["train"], len(rt[0]))
+    pair = map_and_list("rt-average", few, lists)
     assert low(kendall(*pair, few.mask)) > 0.9
 
 
@@ -310,10 +320,10 @@ def test_what_is_built_in_and_what_is_left_without_it(name, rt, few):
 # --- deletion ---------------------------------------------------------------------------------
 
 
-def deleted(name, data, train, size):
+def deleted(name, data, lists):
     """The falls of map, list, integrated gradients and random sizes, some with a sign, by share."""
     model = classifier(name).model
-    own, of_words = map_and_list(model, data, train, size)
+    own, of_words = map_and_list(name, data, lists)
     along, blind = CHAPTER.signed(model, data, 8), random_scores(data.mask)
     sign = along.sign()
     scores = {"map": own, "list": of_words, "signed": along, "random": blind * sign}
@@ -327,10 +337,9 @@ def deleted(name, data, train, size):
 @pytest.mark.claim(31)
 @pytest.mark.parametrize("name", SEEDS)
 def test_a_map_deletes_better_than_its_list_but_not_with_the_sign_and_signed_gradients_beat_both(
-    name, rt, sentences
+    name, sentences, lists
 ):
-    data = sentences.take(slice(0, 300))
-    fell = deleted(name, data, rt[1]["train"], len(rt[0]))
+    fell = deleted(name, sentences.take(slice(0, 300)), lists)
     for share in (0.1, 0.3, 0.5):
         for other in ("map", "list", "random"):
             assert low(fell["signed", share] - fell[other, share]) > 0.05
@@ -344,14 +353,13 @@ def test_a_map_deletes_better_than_its_list_but_not_with_the_sign_and_signed_gra
 
 @pytest.mark.claim(31)
 def test_deletion_says_the_same_on_reviews_and_map_and_list_are_one_for_single_words(
-    rt, few, forty
+    few, forty, lists
 ):
-    words, data, train = forty
-    fell = deleted("imdb-lstm", data, train, len(words))
+    fell = deleted("imdb-lstm", forty[1], lists)
     for share in (0.1, 0.3, 0.5):
         assert low(fell["signed", share] - fell["map", share]) > 0.03
     assert low(fell["map", 0.3] - fell["list", 0.3]) > 0.1
-    same = deleted("rt-average", few, rt[1]["train"], len(rt[0]))
+    same = deleted("rt-average", few, lists)
     assert abs((same["map", 0.3] - same["list", 0.3]).mean()) < 0.02
 
 

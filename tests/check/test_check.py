@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -708,6 +709,15 @@ def test_a_name_of_the_students_own_is_not_refused(beside: Path, source: str) ->
 def test_a_wrong_answer_hears_of_its_mistake_before_its_means(beside: Path) -> None:
     with pytest.raises(NotYet, match="You square"):
         check("double", own("def double(x):\n    return x.mul(x)"))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.jit
+def test_an_own_function_may_be_a_partial_or_a_script(beside: Path) -> None:
+    many = own("def double(x, times=1):\n    return times * x")
+    check("double", partial(many, times=2))
+    check("double", torch.jit.script(own("def double(x):\n    return x + x")))
+    with pytest.raises(NotYet, match="comes from torch"):
+        check("double", partial(torch.mul, other=2))
 
 
 def test_the_library_is_no_answer(beside: Path) -> None:

@@ -26,7 +26,6 @@ from each import each
 
 from grading import sandbox
 from grading.autograde import grade_class
-from grading.preprocess import shown
 from grading.restore import grade_id, locked, restore
 from grading.settings import ROOT, Places
 from grading.submission import How, grade_one, report_path, shortened
@@ -197,9 +196,3 @@ def test_restoring_needs_no_help_of_nbgraders_own(name: str) -> None:
         assert (cell.metadata, cell.cell_type) == (ours[name].metadata, ours[name].cell_type)
         assert cell.source == ours[name].source or not locked(ours[name])
         assert cell.get("outputs", []) == []
-
-
-def test_only_full_points_look_like_a_pass_to_nbgrader() -> None:
-    line = {"points": 0.0, "max": 3.0, "status": "graded", "reason": "no"}
-    assert shown(line).output_type == "error"
-    assert shown(line | {"points": 3.0}).output_type == "display_data"

@@ -41,6 +41,13 @@ DOORS: dict[str, str] = {
     "limits of the client": "import resource; resource.prlimit(2, resource.RLIMIT_CPU, (1, 1))",
     "signals by a file": "import fcntl; fcntl.fcntl(open('/dev/null'), 8, 2)",
     "the signal of a file": "import fcntl; fcntl.fcntl(open('/dev/null'), 10, 9)",
+    "a signal by a socket": "import fcntl, socket, struct; "
+    "fcntl.ioctl(socket.socketpair()[0], 0x8901, struct.pack('i', 2))",
+    "the owner of a socket": "import fcntl, socket, struct; "
+    "fcntl.ioctl(socket.socketpair()[0], 0x8902, struct.pack('i', 2))",
+    "signals of a socket": "import fcntl, socket, struct; "
+    "fcntl.ioctl(socket.socketpair()[0], 0x5452, struct.pack('i', 1))",
+    "the command line of the fence": "assert '--ro-bind' in open('/proc/1/cmdline').read()",
     "the machine's sockets": "import socket; socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)",
     "the kernel's ciphers": "import socket; socket.socket(38, socket.SOCK_SEQPACKET, 0)",
     "raw packets": "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",

@@ -81,7 +81,8 @@ def test_no_time_that_a_student_can_write_counts(inbound: Path, places: Places) 
     (folder / f"{NAME}.ipynb").rename(inbound / "aside")
     time.sleep(0.05)
     (inbound / "aside").rename(folder / f"{NAME}.ipynb")  # old content, put there later
-    (file,) = (f for f in exchange.files(inbound) if f.path.endswith(".ipynb"))
+    (one,) = exchange.hand_ins(inbound)
+    (file,) = (f for f in one.read() if f.path.endswith(".ipynb"))
     assert file.time > row.time
 
 

@@ -439,13 +439,11 @@ def test_an_unknown_exercise_is_told_the_known_ones(
 
 
 def test_the_buttons_of_nbgrader_do_what_the_commands_do(tmp_path: Path) -> None:
-    from grading.preprocess import AUTOGRADE, SANITIZE
     from grading.settings import Places, configuration
 
     config = configuration(Places(tmp_path, tmp_path))
-    assert config.Autograde.sanitize_preprocessors == SANITIZE
-    assert config.Autograde.autograde_preprocessors == AUTOGRADE
-    assert config.OverwriteCells.add_missing_cells is True
+    assert config.Autograde.sanitize_preprocessors == []
+    assert config.Autograde.autograde_preprocessors == ["grading.preprocess.Graded"]
     assert config.GenerateAssignment.post_convert_hook == "grading.build.after_generating"
     assert config.CourseDirectory.root == str(ROOT)
     assert config.CourseDirectory.submitted_directory == str(tmp_path / "submitted")

@@ -19,7 +19,6 @@ import pytest
 from attacks import NAME
 from classroom import hand_in, released_class
 from each import each
-from nbconvert.writers import FilesWriter
 from works import WORKS
 
 from grading import preprocess, sandbox, submission
@@ -80,14 +79,10 @@ FAULTS: dict[str, tuple[str, Fault]] = {
         )[0],
     ),
     "no memory for the judge": (
-        "not enough memory",
+        "MB of memory",
         lambda patch, places: patch.setattr(preprocess, "verdict", no_memory),
     ),
     "no room for the graded notebook": (
-        "No space left",
-        lambda patch, places: patch.setattr(FilesWriter, "write", no_room),
-    ),
-    "no room for the report": (
         "No space left",
         lambda patch, places: patch.setattr(submission, "written", no_room),
     ),

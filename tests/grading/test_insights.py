@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from classroom import answered, hand_in, released_class
+from each import each
 
 from grading.build import BuildError
-from grading.insights import anonymous, insights, mistake, without_remarks
-from grading.marks import GRADED
+from grading.insights import insights, mistake, plain, words
+from grading.preprocess import GRADED
 from grading.settings import Places
 from grading.submission import How, grade_one, read_report, report_path
 from grading.tasks import exercise
@@ -103,12 +104,41 @@ def test_refused_and_suspicious_names_are_counted_and_cost_what_they_should(plac
 
 
 def test_what_is_shown_of_an_answer_is_its_code() -> None:
-    shown = without_remarks(CLASS["lovelace"] or "")
+    shown = plain(CLASS["lovelace"] or "", words(NAME))
     assert "Lovelace" not in shown
-    assert shown.startswith("def attend(q, k, v):\n    scores")
-    assert without_remarks("def f(:") == ""
-    assert anonymous("x = weights", {"turing"})
-    assert not anonymous("x = my_turing_weights", {"turing"})
+    assert shown.startswith('def attend(q, k, v):\n    """…"""\n    scores')
+    told = plain("import ada as x\nclass Ada(ada.Y, q=1):\n    q: 'Ada' = 12345678.5", words(NAME))
+    assert "ada" not in told.lower()
+    assert "1234" not in told
+    assert plain("x = 471101 + 4096 * True", {"x"}) == "x = 0 + 4096 * name1"
+    assert "class name" in told
+    assert told.endswith("q: '…' = 0")
+
+
+@each(
+    "reason, told",
+    [
+        ("it raised AdaError: bad", "it raised an exception of its own"),
+        ("it raised LinAlgError: bad", "it raised an exception of its own"),
+        ("it raised ValueError: Ada", "it raised ValueError"),
+        (
+            "no answer: the cell above the check ended with Ada: I am Ada",
+            "no answer: the cell above the check ended with an exception of its own",
+        ),
+        (
+            "no answer: the check cell ended with NameError: name 'ada' is not defined",
+            "no answer: the check cell ended with NameError",
+        ),
+        ("no answer: Ada", "no answer: the cell did not run to its end"),
+        ("forged: Ada", "forged: what was shown is not what a check cell shows"),
+        (
+            "it uses Ada, which would be the answer: write it yourself",
+            "it uses what the task forbids",
+        ),
+    ],
+)
+def test_g_no_mistake_is_told_in_words_of_a_student(reason: str, told: str) -> None:
+    assert mistake(exercise(NAME)["attend"], reason) == told
 
 
 def test_every_named_mistake_is_found_in_its_reason() -> None:

@@ -13,7 +13,8 @@ from canned import WHERE, canned
 from classroom import answered, solved
 
 from grading import sandbox
-from grading.preprocess import MANUAL, job
+from grading.preprocess import MANUAL, released, scene
+from grading.restore import restore
 from grading.submission import How, points
 
 SEED = "a seed of the works"
@@ -36,7 +37,12 @@ def told() -> bytes:
     """What each work that is a notebook tells in a sandbox, pickled by its job."""
     how = How(seed=SEED)
     jobs = [
-        job(NAME, nbformat.from_dict(one), how.seed, how.limits, how.unsafe)
+        sandbox.packed(
+            restore(nbformat.from_dict(one), released(NAME))[0],
+            scene(NAME, how.seed),
+            how.limits,
+            how.unsafe,
+        )
         for one, _ in WORKS
         if not isinstance(one, bytes)
     ]

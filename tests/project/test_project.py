@@ -196,7 +196,8 @@ def imported_packages(folder: Path) -> set[str]:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.partition(".")[0])
-    return found - set(sys.stdlib_module_names) - {"attnlib", "recipes", "__future__"}
+    own = {"attnlib", "recipes", "chapter_code", "__future__"}
+    return found - set(sys.stdlib_module_names) - own
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from attnlib.models import NeuralNgram, ZeroLayer
 from attnlib.pretrained import checkpoints
 from attnlib.tokenizers import BPE
 from attnlib.training import History
-from recipes import cards, language
+from recipes import cards, language, ngram_seeds
 from recipes.__main__ import RECIPES, main
 from recipes.cards import save
 
@@ -159,6 +159,62 @@ def test_recipe_of_the_tokenizer(few_reviews, monkeypatch, tmp_path):
     texts = [text for part in parts for text in part.texts]
     assert bpe == BPE.train(texts, 300, progress=False)
     assert pretrained.card("reviews-bpe")["data"]["texts"] == 42
+
+
+def test_another_seed_draws_other_weights_and_windows(few_reviews, monkeypatch, tmp_path):
+    drawn, windows = [], language.windows
+
+    def noted(*arguments):
+        drawn.append(windows(*arguments)(0))
+        return windows(*arguments)
+
+    monkeypatch.setattr(language, "windows", noted)
+    made = [
+        language.trained("ngram-3", 1, tmp_path / folder, seed)[0].W_H
+        for folder, seed in (("one", 2), ("other", 2), ("other", 1))  # each with its own state
+    ]
+    for found in (made, drawn):
+        assert torch.equal(found[0], found[1])
+        assert not torch.equal(found[0], found[2])
+
+
+def test_the_sweep_of_seeds_writes_one_card(few_reviews, monkeypatch, tmp_path):
+    """Without weights; the first seed's network is the stored one."""
+    monkeypatch.setattr(ngram_seeds, "reviews", lambda source: few_reviews)
+    monkeypatch.setattr(ngram_seeds, "OTHERS", slice(0, 6))
+    monkeypatch.setattr(ngram_seeds, "judged", ngram_seeds.judged.__wrapped__)
+    main(["ngram-seeds", "--steps", "2", "--folder", str(tmp_path)])
+    (path,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert path.relative_to(tmp_path).as_posix() == "results/ngram-seeds.json"
+    for name, found in json.loads(path.read_text("utf-8"))["networks"].items():
+        assert found["loss"][0] == pretrained.card(name)["loss"]["nats_per_token"]
+        assert found["loss"][1] != found["loss"][2]
+        alone = [mean for mean, _ in found["alone"]]
+        assert alone[0] < 6 < 7.5 < min(alone[1:])  # two steps from log 4,096 = 8.3
+        behind = torch.tensor(alone) - torch.tensor([mean for mean, _ in found["behind"]])
+        assert behind.max() - behind.min() < 1e-3  # the same counter beside each
+
+
+def test_what_the_sweep_tells_of_a_network_by_hand():
+    """Two windows of one token: p = 1/2 and 1/8 under the network, 1/4 under the counter."""
+    nats = {n: torch.full((2, 1), math.log(4)).double() for n in (3, 5)}
+    found = ngram_seeds.compared(torch.tensor([[2.0], [8.0]]).double().log(), nats)
+    assert found["alone"] == pytest.approx([math.log(4), 1.96 * math.log(2)])
+    assert found["behind"] == pytest.approx([0, 1.96 * math.log(2)], abs=1e-6)
+    gains = [math.log(4 * 3 / 8), math.log(4 * 3 / 16)]  # the mixtures have 3/8 and 3/16
+    assert found["mixed"][0] == found["counters"][0] == pytest.approx(-sum(gains) / 2)
+
+
+def test_the_stored_sweep_is_that_of_the_recipe():
+    card = pretrained.card("results/ngram-seeds")
+    runs = [
+        {key: values[i] for key, values in card["networks"][name].items()}
+        for name in ngram_seeds.NETWORKS
+        for i in range(len(ngram_seeds.SEEDS))
+    ]
+    assert card == card | ngram_seeds.about(language.STEPS, runs)
+    assert card["command"] == "python -m recipes ngram-seeds"
+    assert list(card["networks"]) == list(ngram_seeds.NETWORKS)
 
 
 def test_unknown_recipe_lists_the_known(capsys):

@@ -1,0 +1,102 @@
+"""Hidden cases are made of promises: each is there, and breaks an answer that forgets it."""
+
+import json
+import random
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnlib.check.comparison import difference
+from attnlib.check.protocol import ask, from_json, read_answers
+from grading.judge import encoded, turned
+from grading.properties import converted, varied
+from grading.task import Args, Task
+
+
+def drawn(
+    rng: random.Random, generator: torch.Generator, T: int, d: int, lead: tuple[int, ...]
+) -> Args:
+    return torch.randn(*lead, T, d, generator=generator), [torch.ones(d), 3]
+
+
+def cases(**more: object) -> list[Args]:
+    """The hidden cases of a task whose texts have a token at least, and vectors two numbers."""
+    made = varied(drawn, {"T": 1, "d": 2}, lead=True, **more)  # type: ignore[arg-type]
+    return list(made(random.Random(0), torch.Generator().manual_seed(0)))
+
+
+def test_every_promise_has_its_case() -> None:
+    plain = [x.shape for x, _ in cases(dtypes=())]
+    assert {len(shape) for shape in plain} == {2, 3, 4, 5}
+    assert plain.count((4, 4, 4)) == 2, "all sizes alike, twice"
+    assert [shape[-2] for shape in plain].count(1) == 1
+    assert 20 <= max(shape[-2] for shape in plain)
+    assert min(shape[-1] for shape in plain) == 2, "no size below what is promised"
+    first = list(plain[:4])
+    assert all(shape[-1] != shape[-2] for shape in first)
+
+
+def test_kinds_and_magnitudes_come_on_top() -> None:
+    plain, more = cases(dtypes=()), cases(dtypes=(torch.float16,), scaled=((0, 1e6),))
+    half, large = more[len(plain) :]
+    assert half[0].dtype == half[1][0].dtype == torch.float16
+    assert half[1][1] == 3
+    assert large[0].abs().max() > 1e5
+    assert cases(also=lambda rng, generator: [("a",)])[-1] == ("a",)
+
+
+def test_only_floats_are_converted() -> None:
+    ids, (x, *rest) = converted((torch.arange(3), [torch.ones(2), "a"]), torch.float64)
+    assert (ids.dtype, x.dtype, rest) == (torch.int64, torch.float64, ["a"])
+
+
+def test_every_second_input_is_turned_in_memory() -> None:
+    task = Task("f", lambda x, y: x, (), lambda rng, generator: [])
+    inputs = [(torch.arange(6.0).reshape(2, 3), [torch.ones(2, 2), 1])] * 3
+    data = json.loads(json.dumps(encoded(task, inputs)))
+    whole = [from_json(one) for one in data]
+    assert [isinstance(one, dict) for one in whole] == [False, False, True]
+    straight, (x, (y, _)), named = whole
+    assert straight[0].is_contiguous()
+    assert named["x"].is_contiguous()
+    assert not x.is_contiguous()
+    assert not y.is_contiguous()
+    assert torch.equal(x, straight[0])
+
+
+def test_a_view_of_what_lies_turned_fails() -> None:
+    def flat(x: Tensor) -> Tensor:
+        return x.view(-1)
+
+    given = turned({"tuple": [{"tensor": {"dtype": "float32", "shape": [2, 2], "data": [1] * 4}}]})
+    (answer,) = read_answers(ask("flat", flat, [given]))
+    assert "view size is not compatible" in answer.output.error
+    (answer,) = read_answers(ask("flat", lambda x: x.reshape(-1), [given]))
+    assert torch.equal(answer.output, torch.ones(4))
+    assert torch.equal(answer.after[0], torch.ones(2, 2))
+
+
+def test_a_size_that_is_forgotten_is_found() -> None:
+    wrong: dict[str, Callable[[Tensor], Tensor]] = {
+        "no leading axis": lambda x: x.sum(1),
+        "no single token": lambda x: x.sum(-2).squeeze(),
+        "as many tokens as numbers": lambda x: x.sum(-2) if x.shape[-1] != x.shape[-2] else x,
+    }
+    for name, answer in wrong.items():
+        assert not all(shape(answer, x) == x.sum(-2).shape for x, _ in cases()), name
+
+
+def shape(answer: Callable[[Tensor], Tensor], x: Tensor) -> torch.Size | None:
+    """The shape of an answer, or None if there is none."""
+    try:
+        return answer(x).shape
+    except IndexError:
+        return None
+
+
+def test_half_precision_is_compared_as_such() -> None:
+    exact = torch.tensor([1.0, 2.0]).half()
+    assert difference(exact, exact + 0.004, 1e-6) is None
+    assert "values of the answer differ" in str(difference(exact, exact + 0.1, 1e-6))
+    assert difference(exact.float(), exact.float() + 0.004, 1e-6) is not None
