@@ -19,6 +19,8 @@ from string import Template
 from typing import Any
 from urllib.parse import quote
 
+from filelock import FileLock
+
 from attnlib.pretrained import tokenizer
 from attnlib.pretrained.published import SMOLLM2
 from book import BUILD
@@ -107,7 +109,9 @@ def keep(kept: Path, part: str, made_of: str) -> None:
 
 def missing(kept: Path = KEPT) -> str | None:
     """Make all that the page needs, and tell what could not be had."""
-    found = [fetch_packages(kept), *(make_model(live, kept) for live in models())]
+    kept.mkdir(parents=True, exist_ok=True)
+    with FileLock(kept / ".lock"):  # of two builds at once, the second finds what the first made
+        found = [fetch_packages(kept), *(make_model(live, kept) for live in models())]
     told = dict.fromkeys(sentence for sentence in found if sentence)
     return "; ".join(told) or None
 

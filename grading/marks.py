@@ -228,7 +228,8 @@ def rendered(name: str, student: str, places: Places) -> bytes:
         try:
             GenerateFeedback(coursedir=directory, config=config, force=True).start()
         except NbGraderException:
-            return " ".join(log.getvalue().split())[-300:].encode()
+            why = " ".join(log.getvalue().split())[-300:]
+            return (why or "nbgrader could not make it").encode()
     path = places.feedback / student / name / f"{name}.html"
     text = re.sub(r"(?s)<script.*?</script>", "", path.read_text(encoding="utf-8"))
     tables.written(path, text.replace("<head>", f"<head>{ALONE}", 1))

@@ -46,9 +46,8 @@ def varied(
 
     def hidden(rng: random.Random, generator: Generator) -> list[Args]:
         def case(sizes: Mapping[str, int] = {}, axes: tuple[int, ...] = ()) -> Args:
-            others = rng.sample(range(2, 3 + len(least) + max(least.values())), len(least))
-            pairs = zip(least.items(), others, strict=True)
-            drawn = {name: max(size, low) for (name, low), size in pairs}
+            low, high = max(2, *least.values()), 3 + len(least) + max(least.values())
+            drawn = dict(zip(least, rng.sample(range(low, high), len(least)), strict=True))
             return draw(rng, generator, **drawn | dict(sizes), **{"lead": axes} if lead else {})
 
         alike = max(4, *least.values())

@@ -188,18 +188,18 @@ def _next_token_loss(logits: Tensor, ids: Tensor) -> float:
     return float(sum(losses) / len(losses))
 
 
-def _drawn_logits(
+def drawn_logits(
     rng: random.Random, generator: Generator, T: int, B: int, D: int
 ) -> tuple[Tensor, Tensor]:
     logits = 2 * torch.randn(B, T, D, generator=generator)
     return logits, torch.randint(D, (B, T), generator=generator)
 
 
-def _levels(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+def levels(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     """One text; and positions whose logits lie far apart: one number cannot shift them all."""
-    logits, ids = _drawn_logits(rng, generator, 4, 2, 5)
+    logits, ids = drawn_logits(rng, generator, 4, 2, 5)
     far = logits + torch.tensor([-400, 400, 0, 400])[:, None]
-    return [_drawn_logits(rng, generator, 2, 1, 3), (far, ids)]
+    return [drawn_logits(rng, generator, 2, 1, 3), (far, ids)]
 
 
 LOSS = Task(
@@ -210,7 +210,7 @@ LOSS = Task(
         (_tenths(5, 2, 4, 5).float(), torch.tensor([[0, 3, 3, 1], [4, 2, 0, 2]])),
         (_table([[[400, 0, 0], [400, 0, 0], [0, 0, 1]]]), torch.tensor([[2, 1, 0]])),
     ),
-    hidden=varied(_drawn_logits, {"T": 2, "B": 1, "D": 2}, scaled=((0, 300),), also=_levels),
+    hidden=varied(drawn_logits, {"T": 2, "B": 1, "D": 2}, scaled=((0, 300),), also=levels),
 )
 
 TASKS: tuple[Task, ...] = (ADD_K, BELL, BITS, WINDOWS, LOSS)

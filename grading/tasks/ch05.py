@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from grading.properties import varied
 from grading.task import Task
+from grading.tasks.ch01 import drawn_logits, levels
 
 CROSS_ENTROPIES = (
     "cross_entropy",
@@ -103,20 +104,6 @@ def _loss(logits: Tensor, ids: Tensor) -> Tensor:
     return F.cross_entropy(logits[:, :-1].double().mT, ids[:, 1:]).to(logits.dtype)
 
 
-def _drawn_logits(
-    rng: random.Random, generator: Generator, T: int, B: int, D: int
-) -> tuple[Tensor, Tensor]:
-    logits = 2 * torch.randn(B, T, D, generator=generator)
-    return logits, torch.randint(D, (B, T), generator=generator)
-
-
-def _levels(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    """One text; and positions whose logits lie far apart: one number cannot shift them all."""
-    logits, ids = _drawn_logits(rng, generator, 4, 2, 5)
-    far = logits + torch.tensor([-400, 400, 0, 400])[:, None]
-    return [_drawn_logits(rng, generator, 2, 1, 3), (far, ids)]
-
-
 LOSS = Task(
     name="next_token_loss",
     reference=_loss,
@@ -127,11 +114,11 @@ LOSS = Task(
         (200 * _seeded(5, 1, 3, 4), torch.tensor([[1, 3, 0]])),
     ),
     hidden=varied(
-        _drawn_logits,
+        drawn_logits,
         {"T": 2, "B": 1, "D": 2},
         dtypes=(torch.float64, torch.float16),
         scaled=((0, 300),),
-        also=_levels,
+        also=levels,
     ),
     forbidden=CROSS_ENTROPIES,
 )

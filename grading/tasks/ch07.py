@@ -80,9 +80,10 @@ def _drawn_scores(rng: random.Random, generator: Generator, T: int) -> tuple[Ten
 
 
 def _close(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    """Not tied, but nearly so (a tolerance); tiny, both at once (their product is 0)."""
+    """Nearly tied (a tolerance); tiny, both at once (their product is 0); tied in both alike."""
     x, y = torch.randn(2, rng.randint(6, 9), generator=generator, dtype=torch.float64)
-    return [(1 + 1e-9 * x, 1e-9 * y), (1e-30 * x.float(), 1e-30 * (x + y).float())]
+    tied = torch.tensor([0.0, 0.0, 1.0, *rng.choices((0, 1, 2), k=4)])
+    return [(1 + 1e-9 * x, 1e-9 * y), (1e-30 * x.float(), 1e-30 * (x + y).float()), (tied, tied)]
 
 
 KENDALL = Task(
@@ -124,6 +125,15 @@ def _drawn_rows(
     return p, q
 
 
+def _small(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """Zeros in both where 1e-12 is 0, and many weights that are small (a bound on what counts)."""
+    one, other = torch.rand(2, generator=generator).tolist()
+    halves = (torch.tensor([x, 1 - x, 0.0]).half() for x in (one, other))
+    p = torch.full((40,), 0.0005)
+    p[rng.randrange(40)] = 1 - 39 * 0.0005
+    return [tuple(halves), (p, torch.full((40,), 1 / 40))]  # type: ignore[list-item]
+
+
 JSD = Task(
     name="jensen_shannon",
     reference=_jsd,
@@ -140,7 +150,9 @@ JSD = Task(
         (torch.tensor([0.5, 0.0, 0.5]).half(), torch.tensor([1.0, 0.0, 0.0]).half()),
         (torch.tensor([0.9995, 0.0005]), torch.tensor([0.0005, 0.9995])),
     ),
-    hidden=varied(_drawn_rows, {"T": 1}, lead=True, dtypes=(torch.float64, torch.float16)),
+    hidden=varied(
+        _drawn_rows, {"T": 1}, lead=True, dtypes=(torch.float64, torch.float16), also=_small
+    ),
 )
 
 

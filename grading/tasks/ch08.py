@@ -5,6 +5,7 @@ import random
 
 import torch
 from torch import Generator, Tensor
+from torch.nn.functional import one_hot
 
 from grading.properties import varied
 from grading.task import Task
@@ -80,6 +81,16 @@ def _drawn_ids(
             return ids, a, D
 
 
+def _rounded_once(rng: random.Random, generator: Generator) -> list[tuple[Tensor, float, int]]:
+    """Units that, rounded one by one, add up to another count; symbols beyond the length."""
+    while True:
+        ids, a, D = _drawn_ids(rng, generator, 12, 2, 4)
+        b = (1 - a) / 11
+        amounts = b * one_hot(ids, D).sum(1, keepdim=True) + (a - b) * one_hot(ids, D)
+        if (((amounts - (a - b)).relu() / b).round().sum(-1) != _places(ids, a, D)).any():
+            return [(ids, a, D), (ids + 15, a, D + 15)]
+
+
 PLACES = Task(
     name="count_by_places",
     reference=_places,
@@ -91,7 +102,7 @@ PLACES = Task(
         (torch.tensor([[0, 0, 0, 1, 1, 16]]), 0.25, 17),
         (torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]]), 0.32, 3),  # a longer text
     ),
-    hidden=varied(_drawn_ids, {"T": 2, "N": 1, "D": 2}, dtypes=()),
+    hidden=varied(_drawn_ids, {"T": 2, "N": 1, "D": 2}, dtypes=(), also=_rounded_once),
 )
 
 

@@ -64,6 +64,8 @@ def _ties(rng: random.Random, generator: Generator) -> list[tuple[Words, Words, 
         (most, ["DET"] * 5 + ["NOUN"] * 4, ["end", "of", "THE", "cast"]),
         # the first tag, the last one, the first of the alphabet, and the last of three that tie
         (["so"] * 8, list("ZCACABBY"), ["so", "new"]),
+        # the first that a set happens to give
+        *((["so"] * 12, rng.sample("ABCDEFGHIJKL", 12), ["so", "new"]) for _ in range(2)),
     ]
 
 

@@ -2,11 +2,11 @@
 
 import math
 import random
-from collections.abc import Sequence
 
 import torch
 from torch import Generator, Tensor
 
+from grading.properties import varied
 from grading.task import Task
 
 
@@ -18,7 +18,7 @@ def _lead(*shape: int) -> list[tuple[int, ...]]:
     return found
 
 
-def _padding(rng: random.Random, N: int, T: int, fewest: int) -> Tensor:
+def _padding(rng: random.Random, N: int, T: int, fewest: int = 1) -> Tensor:
     """Masks of N texts (N, T): the first has no padding, the others some at either end."""
     mask = torch.zeros(N, T, dtype=torch.bool)
     mask[0] = True
@@ -54,23 +54,29 @@ def _texts(
     return M, torch.ones(*lead, n, dtype=torch.bool) if mask is None else mask
 
 
-def _cosine_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    cases = [_texts(generator, (), rng.randint(4, 7), 3)]
-    cases.append(_texts(generator, (3,), 6, 4, _padding(rng, 3, 6, 2)))
-    mask = _padding(rng, 6, 7, 3).reshape(2, 3, 7)
-    cases.append(_texts(generator, (2, 3), 7, 5, mask))
-    k = rng.randint(3, 5)
-    cases += [_texts(generator, (k,), k, k, _padding(rng, k, k, 2)) for _ in range(2)]
-    M, mask = _texts(generator, (2,), 5, 3, torch.tensor([[True] * 5, [False, True] * 2 + [True]]))
-    cases.append((M.double(), mask))
-    cases.append((M.masked_fill(~mask[..., None], 0), mask))  # rows of zeros
-    cases.append((M.masked_fill(~mask[..., None], 1e6), mask))
+def _drawn_rows(
+    rng: random.Random, generator: Generator, n: int, d: int, lead: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """Rows of which at least two are real, and what padding may hold: noise, zeros, much."""
+    places = _lead(*lead)
+    mask = torch.zeros(len(places), n, dtype=torch.bool)
+    for row in mask:
+        row[rng.sample(range(n), rng.randint(2, n))] = True
+    M, mask = _texts(generator, lead, n, d, mask.reshape(*lead, n))
+    filling = rng.choice((None, 0, 1e6))
+    return M if filling is None else M.masked_fill(~mask[..., None], filling), mask
+
+
+def _more_rows(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """Opposite rows, the least value, very short beside long ones, and many."""
     two = torch.randn(1, 4, generator=generator)
-    cases.append((torch.cat([two, -3 * two]), torch.ones(2, dtype=torch.bool)))  # opposite
-    cases.append((torch.eye(5) - 0.2, torch.ones(5, dtype=torch.bool)))  # the least value
     M, mask = _texts(generator, (), 6, 3)
-    cases.append((M * torch.tensor([1e-4, 1, 1, 1e3, 1, 1])[:, None], mask))  # short and long
-    return [*cases, _texts(generator, (), 300, 2)]  # many rows
+    return [
+        (torch.cat([two, -3 * two]), torch.ones(2, dtype=torch.bool)),
+        (torch.eye(5) - 0.2, torch.ones(5, dtype=torch.bool)),
+        (M * torch.tensor([1e-4, 1, 1, 1e3, 1, 1])[:, None], mask),
+        _texts(generator, (), 300, 2),
+    ]
 
 
 COSINE = Task(
@@ -93,7 +99,9 @@ COSINE = Task(
         _texts(Generator().manual_seed(4), (3,), 3, 3),
         (_texts(Generator().manual_seed(5), (), 4, 3)[0].double(), torch.ones(4) > 0),
     ),
-    hidden=_cosine_hidden,
+    hidden=varied(
+        _drawn_rows, {"n": 2, "d": 1}, lead=True, scaled=((0, 1000), (0, 1e-3)), also=_more_rows
+    ),
 )
 
 
@@ -121,25 +129,21 @@ def _maps(rng: random.Random, generator: Generator, mask: Tensor, rest: str) -> 
     return A.masked_fill(~mask[..., None], filling)
 
 
-def _entropy_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    cases = []
-    for N, T, rest in ((1, 5, "zeros"), (3, 6, "uniform"), (4, 5, "nan"), (2, 7, "zeros")):
-        mask = _padding(rng, N, T, 2)
-        cases.append((_maps(rng, generator, mask, rest), mask))
-    k = rng.randint(4, 5)
-    for _ in range(2):
-        mask = _padding(rng, k, k, 2)
-        cases.append((_maps(rng, generator, mask, "uniform"), mask))
-    A, mask = cases[1]
-    cases.append((A.double(), mask))
-    one = torch.tensor([[False, True, False, False], [True, True, True, False]])  # one real token
-    cases.append((_maps(rng, generator, one, "uniform"), one))
-    cases.append((torch.ones(1, 1, 1), torch.ones(1, 1) > 0))
+def _drawn_map(rng: random.Random, generator: Generator, T: int, N: int) -> tuple[Tensor, Tensor]:
+    mask = _padding(rng, N, T)
+    return _maps(rng, generator, mask, rng.choice(("zeros", "uniform", "nan"))), mask
+
+
+def _extremes(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """One real token among others; rows that look at themselves alone; rows that are uniform."""
+    one = torch.tensor([[False, True, False, False], [True, True, True, False]])
     mask = _padding(rng, 3, 4, 2)
-    sharp = torch.eye(4).expand(3, 4, 4).contiguous()  # every row looks at itself alone
-    cases.append((sharp, mask))
     flat = mask[:, None].float().expand(3, 4, 4) / mask.sum(-1)[:, None, None]
-    return [*cases, (flat.contiguous(), mask)]
+    return [
+        (_maps(rng, generator, one, "uniform"), one),
+        (torch.eye(4).repeat(3, 1, 1), mask),
+        (flat.contiguous(), mask),
+    ]
 
 
 def _shown_map(seed: int, mask: Tensor, rest: str) -> tuple[Tensor, Tensor]:
@@ -159,7 +163,7 @@ ENTROPY = Task(
         _shown_map(3, torch.tensor([[True] * 3, [True, False, False], [True] * 3]), "zeros"),
         (torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]).double(), torch.ones(1, 2) > 0),
     ),
-    hidden=_entropy_hidden,
+    hidden=varied(_drawn_map, {"T": 1, "N": 1}, also=_extremes),
 )
 
 
@@ -175,19 +179,19 @@ def _aligned(weights: Tensor, q: Tensor) -> Tensor:
     return keys.to(q.dtype)
 
 
-def _keys_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    def case(n: int, d: int, sharp: float = 1.5, long: float = 1.0) -> tuple[Tensor, Tensor]:
-        weights = (sharp * torch.randn(n, generator=generator)).softmax(-1)
-        return weights, long * torch.randn(d, generator=generator)
+def _drawn_keys(rng: random.Random, generator: Generator, n: int, d: int) -> tuple[Tensor, Tensor]:
+    weights = (1.5 * torch.randn(n, generator=generator)).softmax(-1)
+    return weights, torch.randn(d, generator=generator)
 
-    k = rng.randint(3, 5)
-    cases = [case(rng.randint(5, 7), 3), case(3, rng.randint(6, 9)), case(k, k), case(k, k)]
-    cases += [case(4, 5, long=20), case(4, 6, long=0.1)]  # a long query, a short one
-    cases += [case(5, 2, sharp=0.0), case(1, 3)]  # uniform weights; one key
-    cases.append((case(4, 1)[0], torch.tensor([-0.5])))
-    weights, q = case(4, 4)
-    cases.append((weights.double(), q.double()))
-    return [*cases, (torch.tensor([1e-6, 0.25, 0.75 - 1e-6]), q), case(6, 4)]
+
+def _uneven(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """Uniform weights; a weight of almost nothing; a query whose only component is below 0."""
+    q = torch.randn(4, generator=generator)
+    return [
+        (torch.full((5,), 0.2), q),
+        (torch.tensor([1e-6, 0.25, 0.75 - 1e-6]), q),
+        (torch.tensor([0.25, 0.5, 0.25]), torch.tensor([-rng.random() - 0.5])),
+    ]
 
 
 def _shown_keys(seed: int, n: int, d: int) -> tuple[Tensor, Tensor]:
@@ -205,7 +209,7 @@ ALIGNED = Task(
         (torch.tensor([0.001, 0.009, 0.99]).double(), torch.tensor([-3.0]).double()),
         (torch.tensor([0.2, 0.2, 0.2, 0.2, 0.2]), torch.tensor([1.0, -2.0])),
     ),
-    hidden=_keys_hidden,
+    hidden=varied(_drawn_keys, {"n": 1, "d": 1}, scaled=((1, 30), (1, 0.1)), also=_uneven),
 )
 
 
@@ -220,35 +224,41 @@ def _left(y: Tensor, V: Tensor) -> Tensor:
     return torch.tensor(far / y.double().norm().item(), dtype=y.dtype)
 
 
-def _cone_case(generator: Generator, n: int, d: int, kind: str) -> tuple[Tensor, Tensor]:
+def _drawn_cone(rng: random.Random, generator: Generator, d: int, n: int) -> tuple[Tensor, Tensor]:
     """Values around a direction, and a vector inside their cone, outside, or turned round."""
-    V = torch.randn(n, d, generator=generator) + 0.7 * torch.randn(d, generator=generator)
-    y = torch.rand(n, generator=generator) @ V
-    if kind == "random":
-        y = torch.randn(d, generator=generator)
-    if kind == "mixed":
-        y = torch.randn(n, generator=generator) @ V
-    return (-y if kind == "turned" else y), V
+    while True:
+        V = torch.randn(n, d, generator=generator) + 0.7 * torch.randn(d, generator=generator)
+        inside = torch.rand(n, generator=generator) @ V
+        mixed = torch.randn(n, generator=generator) @ V
+        y = rng.choice((inside, -inside, mixed, torch.randn(d, generator=generator)))
+        if V.norm(dim=1).min() > 0.1 and y.norm() > 0.1 and _soon(y.double(), V.double()):
+            return y, V
 
 
-def _cone_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Tensor, Tensor]]:
-    sizes = ((5, 6, "inside"), (2, 4, "random"), (4, 6, "turned"), (5, 7, "mixed"))
-    cases = [_cone_case(generator, n, d, kind) for n, d, kind in sizes]
-    k = rng.randint(3, 4)
-    cases += [_cone_case(generator, k, k, "mixed") for _ in range(2)]
-    cases.append(_cone_case(generator, 1, rng.randint(2, 4), "random"))
-    V = torch.tensor([[1.0, 0.2], [-0.3, 1.0], [1.0, 1.0], [0.5, 2.0]])  # more than components
-    cases += [(torch.tensor([3.0, -1.0]), V), (torch.tensor([-1.0, -0.5]), V)]
-    y, V = _cone_case(generator, 4, 5, "mixed")
-    cases += [(y.double(), V.double()), (100 * y, V), (y, V * torch.tensor([[9.0], [1], [1], [1]]))]
-    cases.append((y, torch.cat([V[:2], V[:2]])))  # the same value more than once
-    turn = torch.linalg.qr(torch.randn(3, 3, generator=generator))[0]
-    y, V = torch.tensor([0.0, 1.0, 0.0]), torch.tensor([[1.0, 0.0, 0.0], [-3.0, 1.0, 0.0]])
-    cases.append((y @ turn, V @ turn))  # each round leaves nine tenths
-    turn = torch.linalg.qr(torch.randn(2, 2, generator=generator))[0]
-    y, V = torch.tensor([3.0, 2.0]), torch.tensor([[2.0, 1.0], [-1.0, 0.0], [3.0, -1.0]])
-    cases.append((y @ turn, V @ turn))  # inside by a value whose best coefficient is below 0
-    return [*cases, _cone_case(generator, 3, 6, "mixed")]
+def _soon(y: Tensor, V: Tensor) -> bool:
+    """Whether 100 of the 300 rounds are enough."""
+    a = y.new_zeros(len(V))
+    for _ in range(100):
+        for j, v in enumerate(V):
+            a[j] = (a[j] + (y - a @ V) @ v / (v @ v)).clamp(min=0)
+    return bool(((y - a @ V).norm() / y.norm() - _left(y, V)).abs() < 1e-4)
+
+
+def _hard_cones(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """Equal values; many rounds; a value that looks as if not needed; five needed; several not."""
+    y, V = _drawn_cone(rng, generator, 5, 2)
+    five = torch.linalg.qr(torch.randn(6, 6, generator=generator))[0][:5]
+    cases = [(y, torch.cat([V, V])), ((1 + torch.rand(5, generator=generator)) @ five, five)]
+    cases += [_drawn_cone(rng, generator, d, n) for d, n in ((6, 5), (7, 6))]
+    for to, rows in (
+        ([0.0, 1.0, 0.0], [[1.0, 0.0, 0.0], [-3.0, 1.0, 0.0]]),
+        ([3.0, 2.0], [[2.0, 1.0], [-1.0, 0.0], [3.0, -1.0]]),
+        # each way of dropping values leaves something else
+        ([-3.0, -2.0, 2.0], [[-2.0, -3, 3], [0.0, 0, -1], [-1.0, -2, 3], [3.0, 0, 3]]),
+    ):
+        turn = torch.linalg.qr(torch.randn(len(to), len(to), generator=generator))[0]
+        cases.append((torch.tensor(to) @ turn, torch.tensor(rows) @ turn))
+    return cases
 
 
 OUTSIDE = Task(
@@ -280,7 +290,9 @@ OUTSIDE = Task(
             torch.tensor([[1.0, 0.0, 0.5], [0.2, 1.0, 1.0], [1.0, 0.0, 0.5], [-1.0, -1.0, 2.0]]),
         ),
     ),
-    hidden=_cone_hidden,
+    hidden=varied(
+        _drawn_cone, {"d": 1, "n": 1}, scaled=((0, 100), (1, 100), (1, 0.01)), also=_hard_cones
+    ),
     tolerance=1e-3,
 )
 
@@ -308,21 +320,17 @@ def _weighed(rng: random.Random, generator: Generator, mask: Tensor, d: int, res
     return _maps(rng, generator, mask, rest), V, mask
 
 
-def _shift_hidden(rng: random.Random, generator: Generator) -> Sequence[Weighed]:
-    cases = []
-    for N, T, d, rest in ((1, 5, 3, "zeros"), (3, 6, 4, "uniform"), (4, 5, 2, "zeros")):
-        cases.append(_weighed(rng, generator, _padding(rng, N, T, 2), d, rest))
-    k = rng.randint(3, 5)
-    cases += [_weighed(rng, generator, _padding(rng, k, k, 2), k, "uniform") for _ in range(2)]
-    A, V, mask = cases[1]
-    cases.append((A.double(), V.double(), mask))
-    cases.append((A, V.masked_fill(~mask[..., None], 1e4), mask))
-    one = torch.tensor([[False, True, False, False], [True, True, False, True]])  # one real token
-    cases.append(_weighed(rng, generator, one, 3, "zeros"))
-    same = V[:, :1].expand_as(V).contiguous()  # all values alike: nothing to decide
-    cases.append((A, same, mask))
-    lengths = 1 + torch.arange(6)[:, None]
-    return [*cases, (A, same * lengths, mask)]  # one direction, other lengths
+def _drawn_shift(rng: random.Random, generator: Generator, T: int, N: int, d: int) -> Weighed:
+    mask = _padding(rng, N, T)
+    A, V, _ = _weighed(rng, generator, mask, d, rng.choice(("zeros", "uniform")))
+    return A, V.masked_fill(~mask[..., None], rng.choice((0, 1, 1e4))), mask
+
+
+def _alike(rng: random.Random, generator: Generator) -> list[Weighed]:
+    """Values of one direction: as long as each other, with nothing to decide, and not."""
+    A, V, mask = _weighed(rng, generator, _padding(rng, 3, 6, 2), 4, "uniform")
+    same = V[:, :1].repeat(1, 6, 1)
+    return [(A, same, mask), (A, same * (1 + torch.arange(6)[:, None]), mask)]
 
 
 def _shown_shift(seed: int, mask: Tensor, d: int, rest: str) -> Weighed:
@@ -345,7 +353,9 @@ SHIFT = Task(
             for part in _shown_shift(5, torch.tensor([[False, True, True], [True] * 3]), 2, "zeros")
         ),
     ),
-    hidden=_shift_hidden,
+    hidden=varied(
+        _drawn_shift, {"T": 1, "N": 1, "d": 2}, scaled=((1, 1000), (1, 1e-3)), also=_alike
+    ),
 )
 
 

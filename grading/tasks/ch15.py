@@ -44,7 +44,9 @@ TERMS = Task(
         _drawn_parts(random.Random(7), Generator().manual_seed(1), 4, 3, 6),
         _drawn_parts(random.Random(5), Generator().manual_seed(2), 7, 6, 6),
     ),
-    hidden=varied(_drawn_parts, {"n": 1, "d": 1, "D": 2}, scaled=((0, 3000), (2, 0.0), (3, 60))),
+    hidden=varied(
+        _drawn_parts, {"n": 1, "d": 1, "D": 2}, scaled=((0, 3000), (2, 0.0), (2, 1e4), (3, 60))
+    ),
 )
 
 
@@ -260,7 +262,7 @@ def _ranked(rng: random.Random, generator: Generator, R: int, n: int, H: int) ->
 
 def _far(rng: random.Random, generator: Generator) -> list[Ranked]:
     """Many prompts, so far from 0 that single precision does not keep the heads apart."""
-    x, y, rows = _ranked(rng, generator, 15, 22, 9)
+    x, y, rows = _ranked(rng, generator, 30, 22, 9)
     return [(x.double() + 1e7, y.double() + 1e7, rows)]
 
 

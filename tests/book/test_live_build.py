@@ -3,6 +3,8 @@
 import json
 import re
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,21 @@ def test_the_page_is_written_without_what_cannot_be_had(
     live.place(tmp_path, lacks, tmp_path)
     assert (tmp_path / "live" / "try.css").exists(), "which hides what does not work"
     assert not list((tmp_path / "live").glob("*.onnx"))
+
+
+def test_two_builds_at_once_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+
+    def fetch(kept: Path) -> None:
+        steps.append("begins")
+        time.sleep(0.2)
+        steps.append("ends")
+
+    monkeypatch.setattr(live, "fetch_packages", fetch)
+    monkeypatch.setattr(live, "models", lambda: ())
+    with ThreadPoolExecutor(2) as both:
+        assert list(both.map(live.missing, [tmp_path / "kept"] * 2)) == [None, None]
+    assert steps == ["begins", "ends"] * 2
 
 
 def test_npm_s_own_words_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

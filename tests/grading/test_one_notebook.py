@@ -10,6 +10,8 @@ import warnings
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +325,6 @@ def test_a_page_that_is_too_large_is_nobody_else_s_trouble(
     grade(places, {"ada": solved(NAME)})
     monkeypatch.setattr("grading.marks.LARGEST_PAGE", 50_000)
     assert "ada: no page" in "".join(feedback([NAME], places))
+    with monkeypatch.context() as silent:  # whatever has become of nbgrader's log
+        silent.setattr("grading.marks.nbgrader_log", lambda: nullcontext(StringIO()))
+        assert "ada: no page" in "".join(feedback([NAME], places))

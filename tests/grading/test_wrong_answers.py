@@ -125,6 +125,8 @@ def test_the_bank_is_rich_enough(name: str) -> None:
         assert len({one.source for one in known.wrong}) >= FEWEST_WRONG, task
         assert len(set(known.right)) >= RIGHT, task
         assert all(bool(one.mistake) != bool(one.told) for one in known.wrong), task
+        named = [one.mistake for one in known.wrong if one.mistake]
+        assert len(set(named)) == len(named), f"{task}: two records of one mistake"
         assert solved(name)[task] not in known.right, f"{task}: that is the solution"
 
 
