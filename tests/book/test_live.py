@@ -503,7 +503,8 @@ def test_it_is_said_clearly_what_does_not_work(
     bare.goto(f"{served}/try.html")
     bare.locator(TOLD, has_text="This browser has no WebAssembly").first.wait_for()
     assert bare.locator(WRITER).get_by_label("Your text").is_disabled()
-    assert bare.locator(".attn-stage > canvas").count() == 2
+    for name in ("reviews-gpt", "minilm"):  # SmolLM2's waits until it comes near the screen
+        bare.locator(f"#{name} .attn-stage > canvas").wait_for()
     bare.close()
 
 
