@@ -20,9 +20,9 @@ const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
 const escape = (text) => String(text).replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`)
   .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "");
 const minus = (w, text) => (w < 0 ? `−${text}` : text); // read aloud as "minus"
-const exactly = (w) => { // two decimals, or three digits of what is larger, or one of what would be 0.00
+const exactly = (w) => { // two decimals, or four digits of what is larger, or one of what would be 0.00
   const size = Math.abs(w);
-  return minus(w, size === 0 ? "0" : size < 5e-4 ? size.toExponential(0) : String(+(size < 5e-3 ? size.toPrecision(1) : size < 10 ? size.toFixed(2) : size.toPrecision(3))));
+  return minus(w, size === 0 ? "0" : size < 5e-4 ? size.toExponential(0) : size < 5e-3 ? String(+size.toPrecision(1)) : size < 10 && size % 1 ? size.toFixed(2) : String(+size.toPrecision(4)));
 };
 const digits = (x) => minus(x, Math.abs(x) < 1e-3 && x ? Math.abs(x).toExponential(1) : Math.abs(x) < 999 ? Math.abs(x).toPrecision(3) : Math.abs(x).toFixed(0));
 const about = (w) => minus(w, String(+Math.abs(w).toPrecision(2)));
