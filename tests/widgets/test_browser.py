@@ -475,13 +475,13 @@ def test_signed_maps_and_long_axes_have_no_heads_to_lay_over(page: Any, tmp_path
 
 
 # ---------------------------------------------------------------- the numbers behind a weight
-def counted(seed: int = 3, large: float = 1.5, mask: bool = True) -> Trace:
-    """A trace with the queries and keys of its weights, causal if masked."""
-    draw = torch.Generator().manual_seed(seed)
-    q, k = (large * torch.randn(2, 3, 7, 8, generator=draw) for _ in range(2))
-    scores = q @ k.mT / 8**0.5
-    if mask:
-        scores = scores.masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf)
+def counted(far: float = 0) -> Trace:
+    """A causal trace with its queries and keys; scores far above 0, and all near one another."""
+    draw = torch.Generator().manual_seed(3)
+    q, k = (1.5 * torch.randn(2, 3, 7, 8, generator=draw) for _ in range(2))
+    q[..., 0] += far
+    k[..., 0] += far
+    scores = (q @ k.mT / 8**0.5).masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf)
     return Trace(tuple("abcdefg"), scores.softmax(-1), queries=q, keys=k)
 
 
@@ -489,12 +489,11 @@ def number(text: str) -> float:
     return float(text.replace("−", "-"))
 
 
-@each("large", [1.5, 300.0])
+@each("far", [0, 100])  # with 100, queries and keys in half precision would not do
 def test_the_numbers_behind_a_weight_are_those_of_python(
-    page: Any, tmp_path: Path, large: float
+    page: Any, tmp_path: Path, far: float
 ) -> None:
-    """Three digits of each; 300: scores so large that half precision would not do."""
-    trace = counted(large=large)
+    trace = counted(far)
     explore(trace, numbers=True, start={"layer": 1, "head": 2}).save_html(tmp_path / "n.html")
     page.goto((tmp_path / "n.html").as_uri())
     page.wait_for_selector(".attn-read q")
@@ -547,6 +546,34 @@ def test_the_numbers_come_by_pointer_and_tell_of_the_mask(page: Any, tmp_path: P
     assert told.split("\t") == ["hidden by the mask: weight", "0.00"]
     page.click("[data-value=links]")
     assert not panel.is_visible()
+
+
+def test_what_is_read_out_stands_still_and_the_numbers_come_into_sight(
+    page: Any, tmp_path: Path
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 600})
+    explore(counted(), numbers=True).save_html(tmp_path / "n.html")
+    page.goto((tmp_path / "n.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    _, canvas, read = parts(page)
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 0.7 * box["height"])
+    panel = page.locator(".attn-numbers").bounding_box()
+    assert panel["y"] + panel["height"] <= 601
+    page.click("[data-value=links]")
+    assert "destination" not in read.inner_text(), "the cell of the map is not told here"
+    for n in (1, 2):
+        page.locator(".attn-tiles button").nth(n).click()
+    tops, texts = [], set()
+    for share in (0.3, 0.5, 0.7, 0.9):
+        box = canvas.bounding_box()
+        page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + share * box["height"])
+        tops.append(canvas.bounding_box()["y"])
+        texts.add(read.inner_text())
+        page.mouse.move(1, 1)
+        tops.append(canvas.bounding_box()["y"])
+    assert tops == sorted(tops)
+    assert len(texts) == 4
 
 
 def test_without_queries_and_keys_no_numbers_are_offered(saved: Any) -> None:
