@@ -336,7 +336,23 @@ def test_what_is_strongest_goes_by_words_and_choice(page: Any, tmp_path: Path) -
         for n, sentence in enumerate(told):
             page.locator("input").fill(str(n))
             read = page.locator(".attn-read").inner_text().replace("“", "").replace("”", "")
-            assert read.startswith(sentence)
+            assert read.startswith(f"{sentence} ")
+
+
+def test_weights_are_read_out_with_two_decimals(page: Any, tmp_path: Path) -> None:
+    rows = torch.tensor([[0.9962, 0.0038], [0.1239, 0.8761]])
+    AttentionView(rows, list("ab"), axes=()).save_html(tmp_path / "exact.html")
+    AttentionView(rows.repeat(250, 250), ["x"] * 500, axes=()).save_html(tmp_path / "steps.html")
+    for name, mark in (("exact", ""), ("steps", "≈ ")):  # of 250,000 weights only steps are known
+        page.goto((tmp_path / f"{name}.html").as_uri())
+        page.wait_for_selector(".attn-read q")
+        canvas, read = parts(page)[1:]
+        canvas.focus()
+        for key, told in zip(
+            ("Down", "Right", "Down", "Left"), ("1.00", "0.004", "0.88", "0.12"), strict=True
+        ):
+            canvas.press(f"Arrow{key}")
+            assert read.locator("b").inner_text() == mark + told
 
 
 def test_words_and_colour_scale_switch(saved: Any) -> None:
@@ -527,6 +543,8 @@ def test_the_numbers_behind_a_weight_are_those_of_python(
     page.get_by_role("button", name="close the numbers").click()
     assert not panel.is_visible()
     assert canvas.evaluate("node => node === document.activeElement")
+    page.locator("[data-value=links]").press("Enter")
+    assert "destination" not in parts(page)[2].inner_text(), "a cell of the map is not told here"
     assert page.errors == []
 
 
@@ -561,7 +579,6 @@ def test_what_is_read_out_stands_still_and_the_numbers_come_into_sight(
     panel = page.locator(".attn-numbers").bounding_box()
     assert panel["y"] + panel["height"] <= 601
     page.click("[data-value=links]")
-    assert "destination" not in read.inner_text(), "the cell of the map is not told here"
     for n in (1, 2):
         page.locator(".attn-tiles button").nth(n).click()
     tops, texts = [], set()
@@ -580,8 +597,10 @@ def test_without_queries_and_keys_no_numbers_are_offered(saved: Any) -> None:
     _, canvas, read = parts(saved)
     assert "q · k" not in read.inner_text() + canvas.get_attribute("aria-label")
     canvas.focus()
-    for key in ("ArrowDown", "Enter"):
-        canvas.press(key)
+    canvas.press("ArrowDown")
+    before = canvas.evaluate(PIXELS)
+    canvas.press("Enter")
+    assert canvas.evaluate(PIXELS) == before
     assert not saved.locator(".attn-numbers").is_visible()
 
 
