@@ -611,7 +611,7 @@ function renderAttention(model, el, spec, blob) {
     if (gone(cursor)) cursor = null;
     if (focus && focus.at >= map[focus.side === "query" ? "queries" : "keys"].length) focus = null;
     canvas.hidden = heads;
-    grid.hidden = !panel.hidden || (!heads && (flat || thumbs <= MANY));
+    grid.hidden = !panel.hidden || (!heads && (flat || !(thumbs > MANY))); // of a single map there are none
     if (!heads) { scene = sceneNow(); paint(canvas, scene, look.dots); }
     if (!grid.hidden) { overview = headScene(heads); paint(grid, overview, look.dots); }
     tell();

@@ -340,7 +340,7 @@ def test_what_is_strongest_goes_by_words_and_choice(page: Any, tmp_path: Path) -
 
 
 def test_weights_are_read_out_with_two_decimals(page: Any, tmp_path: Path) -> None:
-    rows = torch.tensor([[0.9962, 0.0038], [0.1239, 0.8761]])
+    rows = torch.tensor([[0.9962, 0.0038], [0.121, 0.879]])
     AttentionView(rows, list("ab"), axes=()).save_html(tmp_path / "exact.html")
     AttentionView(rows.repeat(250, 250), ["x"] * 500, axes=()).save_html(tmp_path / "steps.html")
     for name, mark in (("exact", ""), ("steps", "≈ ")):  # of 250,000 weights only steps are known
