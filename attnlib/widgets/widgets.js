@@ -565,9 +565,9 @@ function renderAttention(model, el, spec, blob) {
       const rest = over();
       if (n !== model.get("index")[across]) put(model, "overlay", rest.includes(n) ? rest.filter((one) => one !== n) : [...rest, n].slice(-3));
     };
-    const node = makeButtons(`lay over one another, by ${last.name}`, last.labels.map((label, n) => [label, `${last.name} ${label}`, () => toggle(n)]));
+    const node = makeButtons(`links together with those of ${last.name}`, last.labels.map((label, n) => [label, `${last.name} ${label}`, () => toggle(n)]));
     const caption = make("span"), bar = make("div", { class: "attn-bar attn-tiles" }, node);
-    caption.textContent = `${last.name}s together`;
+    caption.textContent = `together with ${last.name}`;
     node.prepend(caption);
     return { node: bar, update() {
       const shown = [model.get("index")[across], ...over()];
