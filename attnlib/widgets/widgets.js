@@ -733,7 +733,7 @@ function renderAttention(model, el, spec, blob) {
     redraw();
     if (behind) panel.scrollIntoView({ block: "nearest" });
   };
-  canvas.addEventListener("click", reveal);
+  canvas.addEventListener("click", (event) => { point(event); reveal(event); }); // a finger has left by now
   canvas.addEventListener("pointerleave", () => { cursor = focus = null; redraw(); });
   canvas.addEventListener("keydown", (event) => {
     if (event.key === "Enter") { reveal(event); return; }

@@ -566,6 +566,25 @@ def test_the_numbers_come_by_pointer_and_tell_of_the_mask(page: Any, tmp_path: P
     assert not panel.is_visible()
 
 
+def test_a_finger_opens_the_numbers_and_stays_on_a_token(browser: Any, tmp_path: Path) -> None:
+    explore(counted(), numbers=True).save_html(tmp_path / "n.html")
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    page.goto((tmp_path / "n.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    _, canvas, read = parts(page)
+    for mode, told in (("map", "destination"), ("links", "looks at")):
+        page.locator(f"[data-value={mode}]").tap()
+        box = canvas.bounding_box()
+        place = (0.5, 0.7) if mode == "map" else (0.2, 0.5)
+        page.touchscreen.tap(
+            *(box[s] + p * box[z] for s, p, z in zip("xy", place, ("width", "height"), strict=True))
+        )
+        assert told in read.inner_text()
+        assert page.locator(".attn-numbers").is_visible() == (mode == "map")
+    context.close()
+
+
 def test_what_is_read_out_stands_still_and_the_numbers_come_into_sight(
     page: Any, tmp_path: Path
 ) -> None:
