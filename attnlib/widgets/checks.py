@@ -162,6 +162,17 @@ def check_index(index: Sequence[int], axes: Sequence[str], sizes: Sequence[int])
     return tuple(int(i) for i in index)
 
 
+def check_overlay(
+    overlay: Sequence[int], axes: Sequence[str], sizes: Sequence[int], signed: bool
+) -> tuple[int, ...]:
+    """Up to three different positions on the last axis; none for signed maps."""
+    if overlay and (signed or not axes):
+        raise ValueError("overlay is for weights with a last axis, and not for maps with a sign")
+    if len(overlay) > 3 or len(set(overlay)) < len(overlay):
+        raise ValueError(f"overlay must be up to three different positions, got {overlay}")
+    return tuple(check_index([i], axes[-1:], sizes[-1:])[0] for i in overlay)
+
+
 def check_start(
     start: Mapping[str, int] | None, axes: Sequence[str], sizes: Sequence[int]
 ) -> tuple[int, ...]:

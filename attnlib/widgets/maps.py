@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 from attnlib.trace import join_tokens, merge_words
 
 from . import checks
+from .numbers import Numbers, check_numbers
 
 Floats = NDArray[np.float32]
 Names = tuple[str, ...]
@@ -51,6 +52,7 @@ class Maps:
             tokens change; `Unit.queries[number]` are its tokens.
         units: in which the maps can be shown, tokens first.
         signed: whether entries may be negative.
+        numbers: where the weights between tokens come from, if that is known.
     """
 
     axes: Names
@@ -59,6 +61,7 @@ class Maps:
     texts: NDArray[np.int64]
     units: tuple[Unit, ...]
     signed: bool
+    numbers: Numbers | None = None
 
     def unit(self, name: str) -> Unit:
         """The unit of that name.
@@ -115,6 +118,7 @@ def prepare(
     labels: Mapping[str, Sequence[object]] | None = None,
     word_ids: Any = None,
     signed: bool = False,
+    numbers: Sequence[Any] | None = None,
 ) -> Maps:
     """Check everything a view is given; the arguments are those of `AttentionView`."""
     if word_ids is not None and (signed or sources is not None):
@@ -128,11 +132,12 @@ def prepare(
     leaves = _leaves(items, texts, names[len(outer) :], sizes, signed)
     checks.check_size(leaves, LARGEST)
     different = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    numbers = np.array([different[text] for text in texts]).reshape(sizes)
+    places = np.array([different[text] for text in texts]).reshape(sizes)
     units = _units(leaves, texts, list(different), sizes)
     shape = tuple(units[0].weights.shape[:-2])
     named = checks.check_labels(labels or {}, names, shape)
-    return Maps(names, shape, named, numbers, units, signed)
+    behind = None if numbers is None else _numbers(numbers, leaves, names, sizes)
+    return Maps(names, shape, named, places, units, signed, behind)
 
 
 def ordinary(values: Floats, queries: Names, keys: Names) -> tuple[Floats, str]:
@@ -199,7 +204,7 @@ def _leaves(
     """The maps of every item, (*inner, query, key), checked."""
     leaves: list[Tensor] = []
     for place, item, text in zip(np.ndindex(sizes), items, texts, strict=True):
-        name = "weights" + "".join(f"[{i}]" for i in place)
+        name = _name(place)
         leaf = checks.check_weights(name, item, inner, signed)
         leaves.append(leaf)
         checks.check_fit(name, leaf, leaves[0], len(text.queries), len(text.keys))
@@ -216,6 +221,25 @@ def _units(
     merged = [merge_words(leaf, t.word_ids or ()) for leaf, t in zip(leaves, texts, strict=True)]
     words = tuple(join_tokens(t.queries, t.word_ids or ()) for t in different)
     return tokens, Unit("words", _padded(merged, sizes), words, words)
+
+
+def _numbers(
+    pair: Sequence[Any], leaves: list[Tensor], names: Names, sizes: tuple[int, ...]
+) -> Numbers:
+    """The numbers behind all maps, from (queries, keys), each nested as the maps are."""
+    outer, inner, found = names[: len(sizes)], names[len(sizes) :], []
+    sides = [checks.flatten(part, outer, "queries and keys") for part in pair]
+    if len(sides) != 2 or any(shape != sizes for _, shape in sides):
+        raise ValueError(f"numbers must be (queries, keys), each nested {sizes} as the maps are")
+    for place, leaf, *two in zip(np.ndindex(sizes), leaves, *(s[0] for s in sides), strict=True):
+        found.append(check_numbers(_name(place), leaf, two, inner))
+    if len(widths := {one.queries.shape[-1] for one in found}) > 1:
+        raise ValueError(f"all queries and keys must have one width d_k, got {sorted(widths)}")
+    return Numbers(*(_padded(list(parts), sizes) for parts in zip(*found, strict=True)))
+
+
+def _name(place: tuple[int, ...]) -> str:
+    return "weights" + "".join(f"[{i}]" for i in place)
 
 
 def _padded(leaves: list[Tensor], sizes: tuple[int, ...]) -> Tensor:

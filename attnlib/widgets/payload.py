@@ -8,6 +8,7 @@ most other weights are near them.
 import struct
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,10 +46,7 @@ def pack(maps: Maps) -> tuple[dict[str, Any], bytes]:
     exact = sum(unit.weights.numel() for unit in maps.units) <= EXACT_LIMIT
     blob = bytearray()
 
-    def add(tensor: Tensor) -> list[int]:
-        start = len(blob)
-        blob.extend(little_endian(tensor))
-        return [start, len(blob) - start]
+    add = partial(append, blob)
 
     def packed(unit: Unit) -> dict[str, Any]:
         steps, largest = quantise(unit.weights, maps.signed)
@@ -73,7 +71,17 @@ def pack(maps: Maps) -> tuple[dict[str, Any], bytes]:
         "packed": True,
         "units": [packed(unit) for unit in maps.units],
     }
+    if (behind := maps.numbers) is not None:
+        parts = {name: add(part) for name, part in behind._asdict().items()}
+        spec["numbers"] = parts | {"width": behind.keys.shape[-1], "bytes": behind.keys.itemsize}
     return spec, zlib.compress(blob, FAST)
+
+
+def append(blob: bytearray, tensor: Tensor) -> list[int]:
+    """Write a tensor behind all bytes so far; where it starts, and how many bytes it is."""
+    start = len(blob)
+    blob.extend(little_endian(tensor))
+    return [start, len(blob) - start]
 
 
 def exact_map(maps: Maps, index: Sequence[int], name: str) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attnlib.plots import PALETTE, SIGNED, colours, visible
+from attnlib.plots import COLOURS, PALETTE, SIGNED, colours, visible
 
 from .maps import Floats, Maps
 
@@ -37,8 +37,12 @@ def draw(
     scale: str = "max",
     title: str = "",
     kind: str = "png",
+    over: Sequence[Sequence[int]] = (),
 ) -> bytes:
-    """The map, the links or the thumbnails at `index`, as the bytes of a PNG or an SVG file."""
+    """The map, the links or the thumbnails at `index`, as the bytes of a PNG or an SVG file.
+
+    Links of the maps at `over` lie over them, in colours of their own.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -46,14 +50,13 @@ def draw(
     settings: Any = {"text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "attnlib"}
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a token may be in any script
-        if mode == "heads" and maps.axes:
-            where = maps.where(index[:-2])
-            draw_heads(figure, maps, index, unit, scale)
+        heads = mode == "heads" and maps.axes
+        where = maps.where(index[:-2] if heads else index)
+        if mode == "links":
+            draw_links(figure, maps, (index, *over), unit, scale)
         else:
-            values, queries, keys = maps.shown(index, unit)
-            where, end = maps.where(index), maps.end(values, unit, scale)
-            one = draw_links if mode == "links" else draw_map
-            one(figure, values, queries, keys, end, maps.signed)
+            one = draw_heads if heads else draw_map
+            one(figure, maps, index, unit, scale)
         if heading := " · ".join(part for part in (title, where) if part):
             figure.suptitle(heading)
         target = io.BytesIO()
@@ -85,15 +88,15 @@ def draw_legend(figure: Any, axes: Any, end: float, own: bool) -> None:
     bar.set_ticks([-end, 0, end], labels=[f"−{top}", "0", top])
 
 
-def draw_map(
-    figure: Any, values: Floats, queries: Names, keys: Names, end: float, signed: bool
-) -> None:
+def draw_map(figure: Any, maps: Maps, index: Sequence[int], unit: str, scale: str) -> None:
     """A heat map with every label that fits."""
+    values, queries, keys = maps.shown(index, unit)
+    end = maps.end(values, unit, scale)
     rows, columns = values.shape
     cell = min(0.42, 7.5 / max(rows, columns))
     figure.set_size_inches(max(3.4, columns * cell + 2.4), max(2.2, rows * cell + 1.7))
     axes = figure.subplots()
-    image = shade(axes, values, end, signed, "nearest")
+    image = shade(axes, values, end, maps.signed, "nearest")
     size = max(7.0, min(11.0, cell * 50))
     for axis, tokens in ((axes.xaxis, keys), (axes.yaxis, queries)):
         step = 1 if size <= 60 * cell else -(-len(tokens) // FEW)
@@ -106,29 +109,38 @@ def draw_map(
     axes.xaxis.set_label_position("top")
     axes.set_xlabel("source (key)")
     axes.set_ylabel("destination (query)")
-    if signed:
+    if maps.signed:
         draw_legend(figure, axes, end, own=False)
     else:
         figure.colorbar(image, ax=axes, shrink=0.6, label="weight")
 
 
-def draw_links(
-    figure: Any, values: Floats, queries: Names, keys: Names, end: float, signed: bool
-) -> None:
-    """Lines from destinations (left) to sources (right), as wide as the weight is large."""
+def lines_of(values: Floats, end: float, hue: str) -> Any:
+    """The links of one map, as wide as the weight is large; those below 0 have their own hue."""
     from matplotlib.collections import LineCollection
 
-    step = min(0.3, 9 / max(values.shape))
-    figure.set_size_inches(5.5, max(values.shape) * step + 1)
-    axes = figure.subplots()
     share = np.clip(values / end, -1, 1)
     ends = np.argwhere(abs(share) >= 0.01)
     ends = ends[np.argsort(abs(share[tuple(ends.T)]))][-2000:]
     lines, strength = [[(0, i), (1, j)] for i, j in ends], share[tuple(ends.T)]
-    look: Any = {"linewidths": 5 * abs(strength), "alpha": abs(strength)}
-    hues = np.where(strength < 0, BELOW, LINE)
-    if lines:
-        axes.add_collection(LineCollection(lines, colors=hues, **look))
+    look: Any = {"linewidths": 5 * abs(strength), "alpha": abs(strength) if lines else None}
+    return LineCollection(lines, colors=np.where(strength < 0, BELOW, hue), **look)
+
+
+def draw_links(
+    figure: Any, maps: Maps, shown: Sequence[Sequence[int]], unit: str, scale: str
+) -> None:
+    """Lines from destinations (left) to sources (right) of one map, or of several in colours."""
+    values, queries, keys = maps.shown(shown[0], unit)
+    step = min(0.3, 9 / max(values.shape))
+    figure.set_size_inches(5.5, max(values.shape) * step + 1)
+    axes = figure.subplots()
+    for place, (index, hue) in enumerate(zip(shown, (LINE, *COLOURS[1:4]), strict=False)):
+        one = maps.shown(index, unit)[0]
+        axes.add_collection(lines_of(one, maps.end(one, unit, scale), hue))
+        if len(shown) > 1:
+            name, x = f"{maps.axes[-1]} {maps.labels[-1][index[-1]]}", (place + 0.5) / len(shown)
+            axes.text(x, -1.1, name, ha="center", color=hue, weight="bold", fontsize=8)
     size = max(3.0, min(11.0, step * 45))
     for x, side, tokens in ((-0.02, "right", queries), (1.02, "left", keys)):
         for i, token in enumerate(tokens):
@@ -137,8 +149,8 @@ def draw_links(
         axes.text(x, -1.1, text, ha=side, color=INK, weight="bold")
     axes.set(xlim=(-0.6, 1.6), ylim=(max(values.shape) - 0.5, -1.6))
     axes.axis("off")
-    if signed:
-        draw_legend(figure, axes, end, own=False)
+    if maps.signed:
+        draw_legend(figure, axes, maps.end(values, unit, scale), own=False)
 
 
 def draw_heads(figure: Any, maps: Maps, index: Sequence[int], unit: str, scale: str) -> None:

@@ -20,12 +20,13 @@ const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
 const escape = (text) => String(text).replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`)
   .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "");
 const minus = (w, text) => (w < 0 ? `−${text}` : text); // read aloud as "minus"
-const exactly = (w) => { // three decimals, or four digits of what is larger, or one of what would be 0.000
+const exactly = (w) => { // two decimals, or four digits of what is larger, or one of what would be 0.00
   const size = Math.abs(w);
-  return minus(w, size === 0 ? "0" : size < 5e-4 ? size.toExponential(0) : String(+(size < 10 ? size.toFixed(3) : size.toPrecision(4))));
+  return minus(w, size === 0 ? "0" : size < 5e-4 ? size.toExponential(0) : size < 5e-3 ? String(+size.toPrecision(1)) : size < 10 && size % 1 ? size.toFixed(2) : String(+size.toPrecision(4)));
 };
+const digits = (x) => minus(x, Math.abs(x) < 1e-3 && x ? Math.abs(x).toExponential(1) : Math.abs(x) < 999 ? Math.abs(x).toPrecision(3) : Math.abs(x).toFixed(0));
 const about = (w) => minus(w, String(+Math.abs(w).toPrecision(2)));
-const roundTo = (w, error) => minus(w, String(+Math.abs(w).toFixed(clamp(Math.ceil(-Math.log10(error)), 0, 20))));
+const roundTo = (w, error) => +w.toFixed(clamp(Math.ceil(-Math.log10(error)), 0, 20));
 const pen = document.createElement("canvas").getContext("2d");
 
 function bytesOf(model, name) { // a DataView live, the same on a static page
@@ -60,6 +61,7 @@ function makeRoot(model, el, label, restyle) {
     const ink = getComputedStyle(el.isConnected ? el : document.body).color.match(/[\d.]+/g) ?? [0, 0, 0];
     root.classList.toggle("attn-dark", 0.2126 * ink[0] + 0.7152 * ink[1] + 0.0722 * ink[2] > 128);
     root.style.fontSize = `${model.get("font")}px`;
+    for (const [name, least] of [["narrow", 60], ["phone", 40]]) root.classList.toggle(`attn-${name}`, width < least * model.get("font"));
     restyle();
   };
   el.append(root);
@@ -167,9 +169,26 @@ function openUnit(unit, number, blob, model, signed) {
     return { steps, signed, zero, span, cols: unit.cols, queries: unit.queries[text], keys: unit.keys[text],
       end: (whole) => (whole ? common : top) || 1, // where the colours end
       share: (b, whole) => clamp(((b - zero) * (whole && common ? top / common : 1)) / span, -1, 1), // of that end
+      unsure: () => (exact() ? 0 : 0.005),
       weight: (i, j) => exact()?.[i * unit.cols + j] ?? rough(i, j),
       // of a step no more digits than it knows
-      say: (i, j) => (exact() ? exactly(exact()[i * unit.cols + j]) : `≈ ${roundTo(rough(i, j), top / (2 * span))}`) };
+      say: (i, j) => (exact() ? exactly(exact()[i * unit.cols + j]) : `≈ ${exactly(roundTo(rough(i, j), top / (2 * span)))}`) };
+  };
+}
+
+const half = (h) => (h >> 15 ? -1 : 1) * ((h >> 10) & 31 ? 2 ** (((h >> 10) & 31) - 15) * (1 + (h & 1023) / 1024) : 2 ** -24 * (h & 1023));
+// What stands behind the weights between tokens; what it returns gives the numbers of one of them.
+function openNumbers({ queries, keys, rows, width, bytes }, { rows: height, cols }, blob) {
+  const cutOut = ([start, length]) => blob.slice(start, start + length).buffer;
+  const vectors = (at) => (bytes === 2 ? Float32Array.from(new Uint16Array(cutOut(at)), half) : new Float32Array(cutOut(at)));
+  let q, k, sums; // unpacked when first asked
+  return (flat, i, j) => {
+    q ??= vectors(queries), k ??= vectors(keys), sums ??= floats(blob, rows);
+    const row = flat * height + i, column = flat * cols + j;
+    const terms = Array.from({ length: width }, (_, n) => [n, q[row * width + n], k[column * width + n]])
+      .map((term) => [...term, term[1] * term[2]]).sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
+    const product = terms.reduce((sum, term) => sum + term[3], 0), score = product / Math.sqrt(width), [largest, total] = sums.subarray(2 * row, 2 * row + 2);
+    return { terms, product, width, score, largest, power: Math.exp(score - largest), total };
   };
 }
 
@@ -326,7 +345,7 @@ function labelling(room, font) {
 }
 const named = (text, i, step) => (step > 2 ? `${i} ${text}` : text);
 
-function mapScene(map, look, width, cursor) {
+function mapScene(map, look, width, cursor, behind = null) {
   const { font, ink, muted, line, background, mark, whole, dots, tall } = look, narrow = width < 34 * font;
   const rows = map.queries.length, cols = map.keys.length, limit = (narrow ? 4.5 : 9) * font;
   const flat = (cell) => fitted(map.keys, font, limit).width <= cell - 6; // short labels stand upright
@@ -372,6 +391,7 @@ function mapScene(map, look, width, cursor) {
     }
     items.push(rowAt(i, big(down.size), mark, true), colAt(j, big(across.size), mark, true));
   }
+  if (behind) items.push(["rect", left + behind[1] * cell - 2, top + behind[0] * cell - 2, cell + 4, cell + 4, null, 1, [mark, 4]]);
   const at = (x, y) => {
     const i = Math.floor((y - top) / cell), j = Math.floor((x - left) / cell);
     return i >= 0 && j >= 0 && i < rows && j < cols ? [i, j] : null;
@@ -422,33 +442,37 @@ function signItems({ colours, font, ink, line }, x, y) {
     text(-half - 4, "negative", "end"), text(half + 4, "positive", "start")];
 }
 
-function linkScene(map, look, width, focus) {
-  const { font, ink, muted, background, accent, negative, mark, whole, tall } = look;
+function linkScene(maps, look, width, focus) {
+  const { font, ink, muted, background, hues, negative, mark, whole, tall } = look, [map] = maps, more = 7 * (maps.length - 1);
   const n = Math.max(map.queries.length, map.keys.length), limit = 12 * font, top = 2.2 * font;
   const room = clamp((Math.min(46 * font, tall) - top) / n, 0.75, 1.75 * font), { size, step } = labelling(room, font);
   const qs = fitted(map.queries, size, limit), ks = fitted(map.keys, size, limit);
   const extra = step > 2 ? 2 * font : 0, title = 9.5 * font;
   const full = Math.max(Math.min(width, 42 * font), 22 * font);
-  const x1 = Math.ceil(Math.max(qs.width + extra, title) + 10), x2 = full - Math.ceil(Math.max(ks.width + extra, title * 0.65) + 10);
+  const x1 = Math.ceil(Math.max(qs.width + extra + more, title) + 10), x2 = full - Math.ceil(Math.max(ks.width + extra + more, title * 0.65) + 10);
   const y = (i) => top + (i + 0.5) * room, items = [];
   items.push(["text", x1 - 6, font * 0.9, "destination (query)", font, muted, { anchor: "end" }],
     ["text", x2 + 6, font * 0.9, "source (key)", font, muted]);
-  const widest = clamp(0.8 * room, 1.2, 0.38 * font);
-  const power = (i, j) => map.share(map.steps[i * map.cols + j], whole), hue = (p) => (p < 0 ? negative : accent);
+  const widest = clamp(0.8 * room, 1.2, 0.38 * font) / Math.sqrt(maps.length);
+  const power = (i, j, m) => maps[m].share(maps[m].steps[i * map.cols + j], whole), hue = (p, m) => (p < 0 ? negative : hues[m]);
+  const apart = (m) => (m - (maps.length - 1) / 2) * Math.min(0.16 * room, 4.5); // so that no line hides another
   if (map.signed) items.push(...signItems(look, (x1 + x2) / 2, font * 0.9));
-  for (const [i, j] of linesOf(map, focus)) {
-    const signed = power(i, j), p = Math.abs(signed);
-    items.push(["line", x1, y(i), x2, y(j), hue(signed), 0.4 + widest * p, clamp(focus ? 0.25 + p : p * 0.95, 0.04, 1), n <= 64]);
+  const lines = maps.flatMap((one, m) => linesOf(one, focus).map(([i, j, size]) => [i, j, size, m]));
+  for (const [i, j, , m] of lines.sort((a, b) => a[2] - b[2]).slice(-MAX_LINES)) {
+    const signed = power(i, j, m), p = Math.abs(signed);
+    items.push(["line", x1, y(i) + apart(m), x2, y(j) + apart(m), hue(signed, m), 0.4 + widest * p, clamp(focus ? 0.25 + p : p * 0.95, 0.04, 1), n <= 64]);
   }
   const side = (name, texts, tokens, x, anchor) => texts.forEach((text, i) => {
     const chosen = focus && focus.side === name && focus.at === i;
-    const signed = focus && focus.side !== name ? (name === "key" ? power(focus.at, i) : power(i, focus.at)) : 0;
-    const linked = Math.abs(signed);
-    if (linked > 0.02) items.push(["rect", anchor === "end" ? x - limit * 0.02 - 4 : x - 2, y(i) - room / 2, 6, Math.max(room, 2), hue(signed), linked]);
+    const signs = maps.map((_, m) => (focus && focus.side !== name ? (name === "key" ? power(focus.at, i, m) : power(i, focus.at, m)) : 0));
+    const linked = Math.max(...signs.map(Math.abs));
+    signs.forEach((signed, m) => {
+      if (Math.abs(signed) > 0.02) items.push(["rect", anchor === "end" ? x - limit * 0.02 - 4 - 7 * m : x - 2 + 7 * m, y(i) - room / 2, 6, Math.max(room, 2), hue(signed, m), Math.abs(signed)]);
+    });
     const shownAnyway = chosen || linked > 0.25;
     if (i % step && !shownAnyway) return;
     const close = step > 1 && focus && focus.side === name && !chosen && Math.abs(i - focus.at) * room < font;
-    if (!close) items.push(["text", anchor === "end" ? x - 8 : x + 8, y(i), named(text, i, step), chosen ? font : size,
+    if (!close) items.push(["text", anchor === "end" ? x - 8 - more : x + 8 + more, y(i), named(text, i, step), chosen ? font : size,
       chosen ? mark : ink, { anchor, bold: chosen || linked > 0.25 }]);
   });
   side("query", qs.texts, map.queries, x1, "end");
@@ -461,7 +485,7 @@ function linkScene(map, look, width, focus) {
   return { items, width: full, height: Math.ceil(top + n * room + font * 0.5), background, at };
 }
 
-// The links worth drawing, weakest first: at least 1 % of the strongest, and at most MAX_LINES.
+// The links worth drawing: at least 1 % of the strongest, and at most MAX_LINES.
 function linesOf(map, focus) {
   const rows = map.queries.length, cols = map.keys.length, counts = new Uint32Array(256);
   const within = (side, count) => (focus?.side === side ? [focus.at, focus.at + 1] : [0, count]);
@@ -476,7 +500,7 @@ function linesOf(map, focus) {
       const size = sizes[map.steps[i * map.cols + j]];
       if (size >= least) lines.push([i, j, size]);
     }
-  return lines.sort((a, b) => a[2] - b[2]).slice(-MAX_LINES);
+  return lines;
 }
 
 // ---------------------------------------------------------------- the attention view
@@ -494,7 +518,12 @@ function renderAttention(model, el, spec, blob) {
   const where = (index, between = " · ", upTo = axes.length) =>
     axes.slice(0, Math.max(upTo, 0)).map((a, i) => `${a.name} ${a.labels[index[i]]}`).join(between);
   const low = spec.signed ? 1 : 0, colours = { light: ramp(spec.palette.light, low), dark: ramp(spec.palette.dark, low) };
-  let look, cursor = null, focus = null, scene = null, overview = null, map = null;
+  let look, cursor = null, focus = null, scene = null, overview = null, map = null, maps = [];
+  let behind = null, held = {}; // the cell whose numbers are shown; how much room the read-out once took
+  const numbersOf = spec.numbers && openNumbers(spec.numbers, spec.units[0], blob);
+  const last = axes[across], layers = !spec.signed && last && last.labels.length > 1 && last.labels.length <= 16; // may lie over one another
+  const over = () => (layers && model.get("mode") === "links" ? (model.get("overlay") ?? []).filter((n) => n !== model.get("index")[across]) : []);
+  const overAt = (n) => [...model.get("index").slice(0, across), n];
 
   const { root, style, stop } = makeRoot(model, el, spec.title || spec.alt, () => { look = readLook(); redraw(); });
   const sliders = makeSliders(model, axes);
@@ -503,72 +532,123 @@ function renderAttention(model, el, spec, blob) {
   const choices = [makeChoice(model, "mode", "view", tabs),
     makeChoice(model, "scale", "colours up to", { max: "this map’s max", one: spec.signed ? "all maps’ max" : "1" })];
   if (spec.units.length > 1) choices.push(makeChoice(model, "unit", "between", { tokens: "tokens", words: "words" }));
+  const tiles = makeTiles();
   const bar = make("div", { class: "attn-bar" }, ...choices.map((c) => c.node),
     makeButtons("download", [["SVG", "download as SVG", () => saveSvg()], ["PNG", "download as PNG", () => savePng()]], "attn-push"),
     fontButtons(model));
   const read = make("div", { class: "attn-read", "aria-live": "polite" });
   const canvas = make("canvas", { role: "img", tabindex: 0 });
-  const help = "Arrow keys move over the cells and read out the weights, Escape leaves.";
+  const help = `Arrow keys move over the cells and read out the weights, ${spec.numbers ? "Enter shows q · k, " : ""}Escape leaves.`;
   const grid = make("canvas", { class: "attn-heads", role: "img", tabindex: 0 });
-  const stage = make("div", { class: "attn-stage" }, canvas, make("div", {}, grid));
+  const panel = make("div", { class: "attn-numbers", "aria-live": "polite", hidden: "" });
+  const stage = make("div", { class: "attn-stage" }, canvas, make("div", {}, panel, grid));
   const title = make("div", { class: "attn-title" });
   title.textContent = spec.title;
-  root.append(...(spec.title ? [title] : []), ...(axes.length ? [sliders.node] : []), bar, read, stage);
+  root.append(...(spec.title ? [title] : []), ...(axes.length ? [sliders.node] : []), bar, tiles.node, read, stage);
 
   function readLook() {
     const get = (name) => getComputedStyle(root).getPropertyValue(`--attn-${name}`).trim();
     const dark = root.classList.contains("attn-dark");
     return { dark, font: model.get("font"), dots: window.devicePixelRatio || 1, ink: get("ink"), muted: get("muted"),
-      line: get("line"), tall: Math.max(0.6 * innerHeight, 24 * model.get("font")), background: get("bg") || "#fff", accent: get("accent"), negative: get("negative"), mark: get("mark"),
+      line: get("line"), tall: Math.max(0.6 * innerHeight, 24 * model.get("font")), background: get("bg") || "#fff", hues: ["accent", "second", "third", "fourth"].map(get), negative: get("negative"), mark: get("mark"),
       colours: dark ? colours.dark : colours.light };
   }
   function sceneNow(extra = {}) {
     const now = { ...look, whole: model.get("scale") === "one", ...extra };
     const width = Math.max(stage.clientWidth, 20 * look.font);
-    return model.get("mode") === "links" ? linkScene(map, now, width, focus) : mapScene(map, now, width, cursor);
+    return model.get("mode") === "links" ? linkScene(maps, now, width, focus) : mapScene(map, now, width, cursor, behind);
+  }
+  // A button for every position of the last axis; those that are pressed lie over one another, at most four.
+  function makeTiles() {
+    if (!layers) return { node: "", update() {} };
+    const toggle = (n) => {
+      const rest = over();
+      if (n !== model.get("index")[across]) put(model, "overlay", rest.includes(n) ? rest.filter((one) => one !== n) : [...rest, n].slice(-3));
+    };
+    const node = makeButtons(`links together with those of ${last.name}`, last.labels.map((label, n) => [label, `${last.name} ${label}`, () => toggle(n)]));
+    const caption = make("span"), bar = make("div", { class: "attn-bar attn-tiles" }, node);
+    caption.textContent = `together with ${last.name}`;
+    node.prepend(caption);
+    return { node: bar, update() {
+      const shown = [model.get("index")[across], ...over()];
+      bar.hidden = model.get("mode") !== "links";
+      [...node.querySelectorAll("button")].forEach((button, n) => {
+        button.setAttribute("aria-pressed", shown.includes(n));
+        button.style.setProperty("--attn-tile", look.hues[shown.indexOf(n)] ?? "transparent");
+      });
+    } };
+  }
+  // Where the weight of one cell comes from, as a table: terms of q·k, √d, the sum of the row.
+  function tellNumbers() {
+    const open = numbersOf && behind && model.get("mode") === "map" && model.get("unit") === "tokens";
+    panel.hidden = !open;
+    if (!open) { panel.replaceChildren(); return; }
+    const [i, j] = behind, { terms, product, width, score, largest, power, total } = numbersOf(flatOf(model.get("index")), i, j);
+    const cell = (text, tag = "td", attributes = {}) => { const node = make(tag, attributes); node.textContent = text; return node; };
+    const row = (name, ...values) => make("tr", {}, cell(name, "th", { scope: "row", colspan: 4 - values.length }), ...values.map((x) => cell(digits(x))));
+    const some = terms.slice(0, 4), rest = terms.slice(4).reduce((sum, term) => sum + term[3], 0);
+    const shut = make("button", { type: "button", "aria-label": "close the numbers" }, "×");
+    shut.addEventListener("click", () => { behind = null; redraw(); canvas.focus(); });
+    const head = make("tr", {}, ...["dimension", "q", "k", "q × k"].map((name) => cell(name, "th", { scope: "col" })));
+    const hidden = map.weight(i, j) === 0 && power / total > map.unsure();
+    panel.replaceChildren(shut, make("table", {},
+      cell(`the query of “${map.queries[i]}” and the key of “${map.keys[j]}”`, "caption"), make("thead", {}, head),
+      make("tbody", {}, ...some.map(([n, ...values]) => row(String(n), ...values)),
+        ...(rest || width > 4 ? [row(`the other ${width - 4}`, rest)] : []), row("q · k, their sum", product), row(`score: ${digits(product)} ÷ √${width}`, score),
+        ...(hidden ? [row("hidden by the mask: weight", 0)] : [row(`e^(${digits(score)} ${largest < 0 ? "+" : "−"} ${digits(Math.abs(largest))}): less the row’s largest`, power),
+          row("sum of these over the row", total), row(`weight: ${digits(power)} ÷ ${digits(total)}`, power / total)]))));
   }
   function redraw() { // the whole view from the model's state; nothing is kept between two calls
     if (!look) return;
     map = mapAt(model.get("index"));
+    maps = [map, ...over().map((n) => mapAt(overAt(n)))];
     const heads = model.get("mode") === "heads" && axes.length > 0;
     sliders.update();
-    for (const choice of choices) choice.update();
-    if (cursor && (cursor[0] >= map.queries.length || cursor[1] >= map.keys.length)) cursor = null;
+    for (const choice of [...choices, tiles]) choice.update();
+    const gone = (at) => at && (at[0] >= map.queries.length || at[1] >= map.keys.length);
+    if (gone(behind)) behind = null;
+    tellNumbers();
+    if (gone(cursor)) cursor = null;
     if (focus && focus.at >= map[focus.side === "query" ? "queries" : "keys"].length) focus = null;
     canvas.hidden = heads;
-    grid.hidden = !heads && (flat || thumbs <= MANY);
+    grid.hidden = !panel.hidden || (!heads && (flat || !(thumbs > MANY))); // of a single map there are none
     if (!heads) { scene = sceneNow(); paint(canvas, scene, look.dots); }
     if (!grid.hidden) { overview = headScene(heads); paint(grid, overview, look.dots); }
     tell();
   }
-  const hint = { map: "point at a cell for its weight", links: "point at a token for its links", heads: "click a map to open it" };
+  const hint = { map: `point at a cell for its weight${numbersOf ? ", click it for q · k" : ""}`, links: "point at a token for its links", heads: "click a map to open it" };
   function tell() {
-    const words = (...parts) => read.replaceChildren(...parts.map(([tag, text]) => {
+    const words = (...parts) => read.replaceChildren(...parts.map(([tag, text, colour]) => {
       if (tag === "text") return text;
       const node = make(tag);
       node.textContent = text;
+      if (colour) node.style.background = colour;
       return node;
     }));
-    if (model.get("mode") === "links" && focus) words(...tellFocus());
-    else if (cursor) {
+    const each = (told) => maps.flatMap((one, m) => [...(maps.length > 1 ? [["i", "", look.hues[m]], ["small", `${last.name} ${last.labels[m ? over()[m - 1] : model.get("index")[across]]}: `]] : []),
+      ...told(one, m), ["text", m < maps.length - 1 ? " · " : ""]]);
+    if (model.get("mode") === "links" && focus) words(...tellFocus(each));
+    else if (cursor && model.get("mode") === "map") {
       const [i, j] = cursor;
       words(["text", "destination "], ["q", map.queries[i]], ["text", " → source "], ["q", map.keys[j]], ["text", ": "],
         ["b", map.say(i, j)], ["small", `  row ${i}, column ${j}`]);
-    } else words(["text", document.activeElement === grid ? `${where(model.get("index"))}: ` : ""], ...strongest(map, special).flatMap(([name, i, j], n) => [["small", `${n ? ", " : ""}${name}: `], ["q", map.queries[i]], ["text", " → "],
-      ["q", map.keys[j]], ["text", " "], ["b", map.say(i, j)]]), ["small", `   ${hint[model.get("mode")]}`]);
+    } else words(["text", document.activeElement === grid ? `${where(model.get("index"))}: ` : ""], ...each((one, m) => strongest(one, special).flatMap(([name, i, j], n) => [["small", m ? "" : `${n ? ", " : ""}${name}: `], ["q", map.queries[i]], ["text", " → "],
+      ["q", map.keys[j]], ["text", " "], ["b", one.say(i, j)]])), ["small", maps.length > 1 ? "" : `   ${hint[model.get("mode")]}`]);
+    const kind = [root.clientWidth, look.font, model.get("mode"), maps.length].join(); // what is read out never moves the map up
+    if (kind !== held.kind) { held = { kind, height: 0 }; read.style.minHeight = ""; }
+    if (read.offsetHeight > held.height) read.style.minHeight = `${(held.height = read.offsetHeight)}px`;
     const place = where(model.get("index"), ", ");
     grid.setAttribute("aria-label", `all ${thumbs} maps, chosen: ${place}; arrow keys choose${canvas.hidden ? ", Enter opens" : ""}`);
     canvas.setAttribute("aria-label", `${spec.alt}${place ? `, ${place}` : ""}: ${map.queries.length} destinations (queries) by ` +
       `${map.keys.length} sources (keys). ${read.textContent.trim()}. ${help}`);
   }
-  function tellFocus() {
+  function tellFocus(each) {
     const from = focus.side === "query", others = from ? map.keys : map.queries;
     const pair = (k) => (from ? [focus.at, k] : [k, focus.at]);
-    const size = (k) => Math.abs(map.weight(...pair(k)));
-    const best = others.map((_, k) => k).sort((a, b) => size(b) - size(a)).slice(0, 3);
+    const best = (one) => others.map((_, k) => [k, Math.abs(one.weight(...pair(k)))]).sort((a, b) => b[1] - a[1]).slice(0, maps.length > 1 ? 2 : 3);
     return [["text", from ? "destination " : "source "], ["q", (from ? map.queries : map.keys)[focus.at]],
       ["text", map.signed ? ": " : from ? " looks at " : " is seen by "],
-      ...best.flatMap((k, n) => [["text", n ? ", " : ""], ["q", others[k]], ["text", " "], ["b", map.say(...pair(k))]])];
+      ...each((one) => best(one).flatMap(([k], n) => [["text", n ? ", " : ""], ["q", others[k]], ["text", " "], ["b", one.say(...pair(k))]]))];
   }
 
   // ---- thumbnails of the last two axes, rows by the first of them: beside the map, or alone and larger
@@ -603,8 +683,9 @@ function renderAttention(model, el, spec, blob) {
     fitted(names.keys, small, size).texts.forEach((text, c) => items.push(["text", left + (c + 0.5) * size, 2 * font, text, small, muted, { anchor: "middle" }]));
     fitted(names.queries, small, 7 * font).texts.forEach((text, r) => items.push(["text", left - 5, top + (r + 0.5) * size, text, small, muted, { anchor: "end" }]));
     items.push(["image", thumbnails(size), left, top, wrap * size, rows * size]);
-    const n = chosen(), width = left + Math.max(wrap * size, pen.measureText(corner).width) + 6, bottom = top + rows * size + 3;
-    items.push(["rect", left + (n % wrap) * size - 1, top + Math.floor(n / wrap) * size - 1, size, size, null, 1, [mark, 3]]);
+    const others = flat ? [] : over(), n = chosen(), width = left + Math.max(wrap * size, pen.measureText(corner).width) + 6, bottom = top + rows * size + 3;
+    items.push(["rect", left + (n % wrap) * size - 1, top + Math.floor(n / wrap) * size - 1, size, size, null, 1, [others.length ? look.hues[0] : mark, 3]]);
+    others.forEach((c, m) => items.push(["rect", left + c * size - 1, top + model.get("index")[down] * size - 1, size, size, null, 1, [look.hues[m + 1], 3]]));
     if (spec.signed && large) items.push(...signItems(look, left + 8 * font, bottom + font));
     const at = (x, y) => {
       const c = Math.floor((x - left) / size), r = Math.floor((y - top) / size), hit = r * wrap + c;
@@ -645,9 +726,23 @@ function renderAttention(model, el, spec, blob) {
   };
   canvas.addEventListener("pointermove", point);
   canvas.addEventListener("pointerdown", point);
+  const reveal = (event) => {
+    if (!numbersOf || !cursor || model.get("mode") !== "map" || model.get("unit") !== "tokens") return;
+    event.preventDefault();
+    behind = JSON.stringify(behind) === JSON.stringify(cursor) ? null : cursor;
+    redraw();
+    if (behind) panel.scrollIntoView({ block: "nearest" });
+  };
+  canvas.addEventListener("click", (event) => { point(event); reveal(event); }); // a finger has left by now
   canvas.addEventListener("pointerleave", () => { cursor = focus = null; redraw(); });
   canvas.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") { cursor = focus = null; canvas.blur(); redraw(); return; }
+    if (event.key === "Enter") { reveal(event); return; }
+    if (event.key === "Escape") { // first the numbers, then the view
+      if (!behind) { cursor = focus = null; canvas.blur(); }
+      behind = null;
+      redraw();
+      return;
+    }
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (!step) return;
     event.preventDefault();
@@ -666,7 +761,7 @@ function renderAttention(model, el, spec, blob) {
     const index = model.get("index"), { font } = look, heads = model.get("mode") === "heads" && axes.length > 0;
     const heading = [spec.title, where(index, " · ", heads ? down : axes.length)].filter(Boolean).join(" · ");
     const inner = heads ? headScene(true) : sceneNow({ vector: true, tall: Infinity });
-    const shift = 2.2 * font;
+    const shift = (maps.length > 1 ? 3.6 : 2.2) * font, legend = maps.length > 1 ? [model.get("index")[across], ...over()] : [];
     const move = { rect: 1, text: 1, image: 2 };
     const items = inner.items.map((item) => {
       const copy = [...item];
@@ -675,7 +770,8 @@ function renderAttention(model, el, spec, blob) {
     });
     pen.font = `600 ${font}px ${FONT}`;
     const width = Math.max(inner.width, pen.measureText(heading).width + 2 * font);
-    return { ...inner, width, height: inner.height + shift, items: [["text", font * 0.8, font * 1.2, heading, font, look.ink, { bold: true }], ...items] };
+    return { ...inner, width, height: inner.height + shift, items: [["text", font * 0.8, font * 1.2, heading, font, look.ink, { bold: true }],
+      ...legend.map((n, m) => ["text", font * (0.8 + 6 * m), font * 2.6, `${last.name} ${last.labels[n]}`, font, look.hues[m], { bold: true }]), ...items] };
   }
   function download(blobOut, ending) {
     const name = [spec.title || "attention", ...axes.map((a, i) => `${a.name}-${a.labels[model.get("index")[i]]}`)].join("_");
@@ -692,7 +788,7 @@ function renderAttention(model, el, spec, blob) {
     target.toBlob((out) => download(out, "png"), "image/png");
   };
 
-  const quiet = listen(model, { index: redraw, mode: redraw, scale: redraw, unit: redraw, _shown: redraw, font: style });
+  const quiet = listen(model, { index: redraw, overlay: redraw, mode: redraw, scale: redraw, unit: redraw, _shown: redraw, font: style });
   style();
   return () => { quiet(); stop(); };
 }

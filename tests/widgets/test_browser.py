@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import axe_playwright_python
 import nbformat
 import pytest
 import torch
@@ -27,6 +28,7 @@ from attnlib.trace import Trace
 from attnlib.widgets import AttentionView, Frames, explore
 
 pytestmark = pytest.mark.browser
+AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 ROOT = Path(__file__).parents[2]
 CHAPTER = ROOT / "chapters" / "04_self_attention.ipynb"
 TOKENS = ["[CLS]", "un", "##do", "<script>window.ran=1</script>", "-->", " it", "\n", "[SEP]"]
@@ -120,7 +122,7 @@ def test_keyboard_cursor_reads_the_exact_weight_and_escape_leaves(saved: Any) ->
     canvas.press("ArrowDown")  # enters at (0, 0)
     canvas.press("ArrowDown")
     canvas.press("ArrowRight")
-    assert float(read.locator("b").inner_text()) == pytest.approx(float(weights[1, 1]), abs=5e-4)
+    assert float(read.locator("b").inner_text()) == pytest.approx(float(weights[1, 1]), abs=5e-3)
     assert "un" in canvas.get_attribute("aria-label")
     canvas.press("Escape")
     assert "strongest" in read.inner_text()
@@ -228,7 +230,7 @@ def test_all_maps_stand_beside_the_one_shown_and_lead_to_it(page: Any, tmp_path:
     seen.add(canvas.evaluate(PIXELS))
     assert len(seen) == 3
     told = [float(read.locator("b").inner_text()), trace.attention[18, 6, 1:, 1:].max().item()]
-    assert told[0] == pytest.approx(told[1], abs=5e-4)
+    assert told[0] == pytest.approx(told[1], abs=5e-3)
     page.click("[data-value=links]")
     assert grid.is_visible()
     assert page.errors == []
@@ -257,6 +259,27 @@ REACHED = """canvas => { // the dots of one row of the map, found by a pointer o
   }
   return found;
 }"""
+
+
+@each("width, height", [(1280, 800), (700, 680), (390, 844)])
+@each("mode", ["map", "links"])
+def test_tools_stand_on_one_row_and_the_last_row_is_seen_with_the_sliders(
+    page: Any, tmp_path: Path, width: int, height: int, mode: str
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    trace = opened(page, tmp_path, (6, 12, 13))
+    worded = Trace(trace.tokens, trace.attention, word_ids=tuple(range(13)))
+    explore(worded, title="Title").save_html(tmp_path / "many.html")
+    page.reload()
+    page.click(f"[data-value={mode}]")
+    tops = [
+        one.bounding_box()["y"] for one in page.locator(".attn-bar").first.locator("button").all()
+    ]
+    assert len(tops) == 11
+    assert max(tops) - min(tops) < 2
+    canvas = page.locator(".attn-stage > canvas").bounding_box()
+    assert canvas["y"] + canvas["height"] <= 680
+    assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 @each("size", [(6, 12, 12), (30, 9, 128)])
@@ -300,12 +323,12 @@ def test_what_is_strongest_goes_by_words_and_choice(page: Any, tmp_path: Path) -
         (
             "[CLS] b c",
             [
-                "strongest (special tokens apart): c → b 0.4",
-                "strongest (the first token and special tokens apart): c → b 0.4",
+                "strongest (special tokens apart): c → b 0.40",
+                "strongest (the first token and special tokens apart): c → b 0.40",
             ],
         ),
-        ("a b c", ["strongest: a → b 0.7", "strongest (the first token apart): c → b 0.4"]),
-        ("<s> [UNK] </s>", ["strongest: <s> → [UNK] 0.7"]),
+        ("a b c", ["strongest: a → b 0.70", "strongest (the first token apart): c → b 0.40"]),
+        ("<s> [UNK] </s>", ["strongest: <s> → [UNK] 0.70"]),
     ):
         AttentionView(shown, tokens.split(), axes=("head",)).save_html(tmp_path / "s.html")
         page.goto((tmp_path / "s.html").as_uri())
@@ -313,7 +336,23 @@ def test_what_is_strongest_goes_by_words_and_choice(page: Any, tmp_path: Path) -
         for n, sentence in enumerate(told):
             page.locator("input").fill(str(n))
             read = page.locator(".attn-read").inner_text().replace("“", "").replace("”", "")
-            assert read.startswith(sentence)
+            assert read.startswith(f"{sentence} ")
+
+
+def test_weights_are_read_out_with_two_decimals(page: Any, tmp_path: Path) -> None:
+    rows = torch.tensor([[0.9962, 0.0038], [0.121, 0.879]])
+    AttentionView(rows, list("ab"), axes=()).save_html(tmp_path / "exact.html")
+    AttentionView(rows.repeat(250, 250), ["x"] * 500, axes=()).save_html(tmp_path / "steps.html")
+    for name, mark in (("exact", ""), ("steps", "≈ ")):  # of 250,000 weights only steps are known
+        page.goto((tmp_path / f"{name}.html").as_uri())
+        page.wait_for_selector(".attn-read q")
+        canvas, read = parts(page)[1:]
+        canvas.focus()
+        for key, told in zip(
+            ("Down", "Right", "Down", "Left"), ("1.00", "0.004", "0.88", "0.12"), strict=True
+        ):
+            canvas.press(f"Arrow{key}")
+            assert read.locator("b").inner_text() == mark + told
 
 
 def test_words_and_colour_scale_switch(saved: Any) -> None:
@@ -353,6 +392,258 @@ def test_downloads(saved: Any, tmp_path: Path, mode: str) -> None:
     assert "A <b>bold</b> title" in text
     assert mode == "heads" or "<script>" in text
     assert (tmp_path / "out.PNG").read_bytes()[:4] == b"\x89PNG"
+
+
+# ---------------------------------------------------------------- several maps, one over another
+def hues(page: Any) -> list[str]:
+    """The colours of the maps that lie over one another, the one under the sliders first."""
+    return page.locator(".attn").evaluate("""root => ["accent", "second", "third", "fourth"].map(
+      (name) => getComputedStyle(root).getPropertyValue(`--attn-${name}`).trim())""")
+
+
+COLOURED = """(canvas, hues) => { // dots of each colour, in the middle where only lines can be
+  const { width, height } = canvas, x = Math.round(0.4 * width);
+  const dots = canvas.getContext('2d').getImageData(x, 0, Math.round(0.2 * width), height).data;
+  return hues.map((hue) => {
+    const [r, g, b] = [1, 3, 5].map((i) => parseInt(hue.slice(i, i + 2), 16));
+    let found = 0;
+    for (let i = 0; i < dots.length; i += 4)
+      found += Math.abs(dots[i] - r) + Math.abs(dots[i + 1] - g) + Math.abs(dots[i + 2] - b) < 45;
+    return found;
+  });
+}"""
+
+
+def permutations(page: Any, folder: Path, **options: Any) -> torch.Tensor:
+    """A page with five heads of two layers; head n of layer 0 looks n tokens on, in a circle."""
+    rows = [torch.eye(6).roll(-n, 0) for n in range(5)]
+    maps = torch.stack([torch.stack(rows), torch.stack(rows[::-1])])
+    explore(Trace(tuple("abcdef"), maps), **options).save_html(folder / "over.html")
+    page.goto((folder / "over.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    return maps
+
+
+@each("scheme", ["light", "dark"])
+def test_up_to_four_heads_lie_over_one_another_in_colours(
+    page: Any, tmp_path: Path, scheme: str
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    permutations(page, tmp_path, title="T")
+    sliders, canvas, read = parts(page)
+    tiles = page.locator(".attn-tiles button")
+    assert not tiles.first.is_visible()
+    page.click("[data-value=links]")
+    assert [tile.get_attribute("aria-label") for tile in tiles.all()] == [
+        f"head {n}" for n in range(5)
+    ]
+
+    def pressed() -> list[int]:
+        return [n for n in range(5) if tiles.nth(n).get_attribute("aria-pressed") == "true"]
+
+    colours = hues(page)
+    assert len(set(colours)) == 4
+    for n, shown in (
+        (None, [0]),
+        (2, [0, 2]),
+        (3, [0, 2, 3]),
+        (1, [0, 1, 2, 3]),
+        (4, [0, 1, 3, 4]),
+    ):
+        if n is not None:
+            tiles.nth(n).press("Enter")
+        assert pressed() == shown
+        drawn = canvas.evaluate(COLOURED, colours)
+        assert all(count > 30 for count in drawn[: len(shown)])
+        assert not any(drawn[len(shown) :])
+    canvas.focus()
+    canvas.press("ArrowDown")
+    told = read.inner_text().replace("“", "").replace("”", "")
+    assert told.startswith("destination a looks at head 0: a 1, ")
+    for head, source in ((1, "b"), (3, "d"), (4, "e")):
+        assert f"head {head}: {source} 1" in told
+        assert f"head {head}: {source} 1" in canvas.get_attribute("aria-label")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="download as SVG").click()
+    waiting.value.save_as(tmp_path / "out.svg")
+    names = set(ElementTree.parse(tmp_path / "out.svg").getroot().itertext())
+    assert {"head 0", "head 1", "head 3", "head 4"} <= names
+    tiles.nth(3).click()
+    tiles.nth(0).click()  # the head under the slider stays
+    assert pressed() == [0, 1, 4]
+    sliders.nth(1).press("ArrowRight")
+    assert pressed() == [1, 4]
+    page.click("[data-value=map]")
+    assert not tiles.first.is_visible()
+    assert page.errors == []
+
+
+def test_signed_maps_and_long_axes_have_no_heads_to_lay_over(page: Any, tmp_path: Path) -> None:
+    signed_page(page, tmp_path)
+    page.click("[data-value=links]")
+    assert page.locator(".attn-tiles").count() == 0
+    AttentionView(torch.eye(3).expand(17, 3, 3), list("abc"), axes="step").save_html(
+        tmp_path / "long.html"
+    )
+    page.goto((tmp_path / "long.html").as_uri())
+    page.click("[data-value=links]")
+    assert page.locator(".attn-tiles").count() == 0
+
+
+# ---------------------------------------------------------------- the numbers behind a weight
+def counted(far: float = 0) -> Trace:
+    """A causal trace with its queries and keys; scores far above 0, and all near one another."""
+    draw = torch.Generator().manual_seed(3)
+    q, k = (1.5 * torch.randn(2, 3, 7, 8, generator=draw) for _ in range(2))
+    q[..., 0] += far
+    k[..., 0] += far
+    scores = (q @ k.mT / 8**0.5).masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf)
+    return Trace(tuple("abcdefg"), scores.softmax(-1), queries=q, keys=k)
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+@each("far", [0, 100])  # with 100, queries and keys in half precision would not do
+def test_the_numbers_behind_a_weight_are_those_of_python(
+    page: Any, tmp_path: Path, far: float
+) -> None:
+    trace = counted(far)
+    explore(trace, numbers=True, start={"layer": 1, "head": 2}).save_html(tmp_path / "n.html")
+    page.goto((tmp_path / "n.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    sliders, canvas, _ = parts(page)
+    panel = page.locator(".attn-numbers")
+    assert not panel.is_visible()
+    canvas.focus()
+    for key in ["ArrowDown"] * 6 + ["ArrowRight"] * 2 + ["Enter"]:
+        canvas.press(key)
+    sliders.nth(1).press("ArrowLeft")  # the panel follows the sliders
+    q, k = trace.queries[1, 1, 5].double(), trace.keys[1, 1].double()
+    terms, scores = q * k[2], k[:6] @ q / 8**0.5
+    powers = (scores - scores.max()).exp()
+    largest = terms.abs().sort(descending=True).indices[:4]
+    rows = [
+        [cell.strip() for cell in row.split("\t")]
+        for row in panel.locator("tbody").inner_text().split("\n")
+    ]
+    assert [int(row[0]) for row in rows[:4]] == largest.tolist()
+    told = [[number(text) for text in row[1:]] for row in rows]
+    for values, n in zip(told, largest, strict=False):
+        assert values == pytest.approx([q[n].item(), k[2, n].item(), terms[n].item()], rel=6e-3)
+    expected = [terms.sum() - terms[largest].sum(), terms.sum(), scores[2], powers[2], powers.sum()]
+    expected.append(trace.attention[1, 1, 5, 2].double())
+    scale = terms.abs().max().item()
+    for (found,), right, near in zip(
+        told[4:], expected, (scale, scale, scale, 1, 1, 1), strict=True
+    ):
+        assert found == pytest.approx(right.item(), rel=1e-2, abs=3e-3 * near)
+    assert str(trace.tokens[5]) in panel.locator("caption").inner_text()
+    page.get_by_role("button", name="close the numbers").click()
+    assert not panel.is_visible()
+    assert canvas.evaluate("node => node === document.activeElement")
+    page.locator("[data-value=links]").press("Enter")
+    assert "destination" not in parts(page)[2].inner_text(), "a cell of the map is not told here"
+    assert page.errors == []
+
+
+def test_the_numbers_come_by_pointer_and_tell_of_the_mask(page: Any, tmp_path: Path) -> None:
+    explore(counted(), numbers=True).save_html(tmp_path / "n.html")
+    page.goto((tmp_path / "n.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    _, canvas, read = parts(page)
+    panel, box = page.locator(".attn-numbers"), canvas.bounding_box()
+    page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + 0.75 * box["height"])
+    assert read.locator("q").all_inner_texts()[0] in panel.locator("caption").inner_text()
+    canvas.press("Escape")
+    assert not panel.is_visible()
+    for key in ["ArrowUp"] * 6 + ["ArrowRight"] * 6 + ["Enter"]:
+        canvas.press(key)
+    told = panel.locator("tr").last.inner_text()
+    assert told.split("\t") == ["hidden by the mask: weight", "0.00"]
+    page.click("[data-value=links]")
+    assert not panel.is_visible()
+
+
+def test_a_finger_opens_the_numbers_and_stays_on_a_token(browser: Any, tmp_path: Path) -> None:
+    explore(counted(), numbers=True).save_html(tmp_path / "n.html")
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    page.goto((tmp_path / "n.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    _, canvas, read = parts(page)
+    for mode, told in (("map", "destination"), ("links", "looks at")):
+        page.locator(f"[data-value={mode}]").tap()
+        box = canvas.bounding_box()
+        place = (0.5, 0.7) if mode == "map" else (0.2, 0.5)
+        page.touchscreen.tap(
+            *(box[s] + p * box[z] for s, p, z in zip("xy", place, ("width", "height"), strict=True))
+        )
+        assert told in read.inner_text()
+        assert page.locator(".attn-numbers").is_visible() == (mode == "map")
+    context.close()
+
+
+def test_what_is_read_out_stands_still_and_the_numbers_come_into_sight(
+    page: Any, tmp_path: Path
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 600})
+    explore(counted(), numbers=True).save_html(tmp_path / "n.html")
+    page.goto((tmp_path / "n.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    _, canvas, read = parts(page)
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 0.7 * box["height"])
+    panel = page.locator(".attn-numbers").bounding_box()
+    assert panel["y"] + panel["height"] <= 601
+    page.click("[data-value=links]")
+    for n in (1, 2):
+        page.locator(".attn-tiles button").nth(n).click()
+    tops, texts = [], set()
+    for share in (0.3, 0.5, 0.7, 0.9):
+        box = canvas.bounding_box()
+        page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + share * box["height"])
+        tops.append(canvas.bounding_box()["y"])
+        texts.add(read.inner_text())
+        page.mouse.move(1, 1)
+        tops.append(canvas.bounding_box()["y"])
+    assert tops == sorted(tops)
+    assert len(texts) == 4
+
+
+def test_without_queries_and_keys_no_numbers_are_offered(saved: Any) -> None:
+    _, canvas, read = parts(saved)
+    assert "q · k" not in read.inner_text() + canvas.get_attribute("aria-label")
+    canvas.focus()
+    canvas.press("ArrowDown")
+    before = canvas.evaluate(PIXELS)
+    canvas.press("Enter")
+    assert canvas.evaluate(PIXELS) == before
+    assert not saved.locator(".attn-numbers").is_visible()
+
+
+@each("scheme", ["light", "dark"])
+@each("width", [1280, 390])
+def test_axe_finds_nothing_in_links_of_several_heads_and_in_numbers(
+    page: Any, tmp_path: Path, scheme: str, width: int
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 844})
+    explore(counted(), numbers=True, title="Title").save_html(tmp_path / "n.html")
+    page.goto((tmp_path / "n.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    canvas = page.locator(".attn-stage > canvas")
+    canvas.focus()
+    for key in ("ArrowDown", "Enter"):
+        canvas.press(key)
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    for place in (".attn-numbers", ".attn-tiles"):
+        assert page.locator(place).is_visible()
+        found = page.evaluate("axe.run('.attn', {resultTypes: ['violations']})")
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+        page.click("[data-value=links]")
+        page.locator(".attn-tiles button").nth(1).click()
 
 
 # ---------------------------------------------------------------- maps with a sign
@@ -479,7 +770,7 @@ def test_traces_of_different_lengths_move_with_their_sliders(page: Any, tmp_path
         assert f"λ {(0.1, 1)[i]}, text {j}, head {head}: {size}" in told
         exact = float(traces[i][j].attention[0, head, 0, 0])
         assert read.locator("q").first.inner_text() == texts[j][0]
-        assert float(read.locator("b").inner_text()) == pytest.approx(exact, abs=5e-4)
+        assert float(read.locator("b").inner_text()) == pytest.approx(exact, abs=5e-3)
     page.click("[data-value=heads]")  # of the last two axes: 3 texts × 2 heads at this λ
     places = thumbnails(page)
     assert len(places) == 6
@@ -586,7 +877,7 @@ def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(page: Any, lab: Any
     weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
     value = read.locator("b")
     page.wait_for_function("node => !node.textContent.includes('≈')", arg=value.element_handle())
-    assert float(value.inner_text()) == pytest.approx(float(weights[1, 1, 0, 0]), abs=5e-4)
+    assert float(value.inner_text()) == pytest.approx(float(weights[1, 1, 0, 0]), abs=5e-3)
     active = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
     before = page.evaluate(active)
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "j", "b"):

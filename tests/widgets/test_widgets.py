@@ -367,6 +367,107 @@ def test_traces_that_do_not_fit_are_named(traces: Any, axes: Any, words: str) ->
         explore(traces, axes=axes)
 
 
+# ---------------------------------------------------------------- the numbers behind the weights
+def counted(length: int, seed: int = 0, far: float = 0, **more: Any) -> Trace:
+    """A trace of two layers and three heads with its queries and keys, causal."""
+    draw = torch.Generator().manual_seed(seed)
+    q, k = (torch.randn(2, 3, length, 8, generator=draw) for _ in range(2))
+    q[..., 0] += far  # scores far above 0, and all near one another
+    k[..., 0] += far
+    scores = (q @ k.mT / 8**0.5).masked_fill(torch.ones(length, length).triu(1).bool(), -torch.inf)
+    tokens = tuple(f"t{i}" for i in range(length))
+    return Trace(tokens, scores.softmax(-1), **({"queries": q, "keys": k} | more))
+
+
+def sent(shown: AttentionView) -> dict[str, np.ndarray]:
+    """The numbers that travel with a view."""
+    spec, blob = shown._spec["numbers"], zlib.decompress(shown._blob)
+    kinds = {"queries": f"<f{spec['bytes']}", "keys": f"<f{spec['bytes']}", "rows": "<f4"}
+    parts = {name: blob[spec[name][0] : sum(spec[name])] for name in kinds}
+    found = {name: np.frombuffer(parts[name], kind) for name, kind in kinds.items()}
+    return {name: one.reshape(-1, 2 if name == "rows" else 8) for name, one in found.items()}
+
+
+@each("far, size", [(0, 2), (100, 4)])
+def test_the_numbers_behind_the_weights_give_them(far: float, size: int) -> None:
+    one = counted(7, far=far)
+    shown, plain = explore(one, numbers=True), explore(one)
+    assert "numbers" not in plain._spec
+    assert len(shown._blob) < len(plain._blob) + 2 * 2 * 3 * 7 * 8 * size + 2 * 3 * 7 * 8
+    assert (shown._spec["numbers"]["width"], shown._spec["numbers"]["bytes"]) == (8, size)
+    q, k, rows = (part.reshape(6, 7, -1).astype(float) for part in sent(shown).values())
+    powers = np.exp(q @ k.swapaxes(1, 2) / 8**0.5 - rows[..., :1])
+    weights = np.tril(powers / rows[..., 1:])
+    assert np.abs(weights - one.attention.numpy().reshape(6, 7, 7)).max() < 2.5e-3
+
+
+def test_the_numbers_of_traces_of_different_lengths_stand_where_their_maps_do() -> None:
+    traces = [counted(3), counted(5, seed=1)]
+    shown = explore(traces, axes="text", numbers=True)
+    keys = sent(shown)["keys"].reshape(2, 2, 3, 5, 8)
+    for place, one in enumerate(traces):
+        assert one.keys is not None
+        length = len(one.tokens)
+        assert np.abs(keys[place, :, :, :length] - one.keys.numpy()).max() < 5e-3
+        assert not keys[place, :, :, length:].any()
+
+
+ONE = counted(4)
+Q, K = ONE.queries, ONE.keys
+
+
+@each(
+    "numbers, words",
+    [
+        ((Q, 2 * K), r"q·k / √d_k\) .* differs from weights by up to 0\.\d+: .*rotary"),
+        ((Q, K[..., :3, :]), r"must be \(\*axes, query, d_k\) .*\(2, 3, 4, 4\), got .*3, 8\)"),
+        ((Q[..., :5], K), r"got \(2, 3, 4, 5\) and"),
+        ((Q[0], K), r"queries of weights must have 4 axes"),
+        ((Q, K, K), r"\(queries, keys\), each nested \(\)"),
+        ((Q / 0, K), "queries of weights must be finite"),
+    ],
+)
+def test_numbers_that_are_not_those_of_the_weights_are_refused(numbers: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=re.compile(words, re.DOTALL)):
+        AttentionView(ONE.attention, ONE.tokens, numbers=numbers)
+
+
+def test_numbers_need_queries_and_keys_of_one_width() -> None:
+    with pytest.raises(ValueError, match=r"traces with keys, as model\.trace\(…, keep="):
+        explore(counted(4, keys=None), numbers=True)
+    narrow = counted(4, seed=1)
+    assert narrow.queries is not None
+    assert narrow.keys is not None
+    q, k = (torch.cat([part, 0 * part], -1) * 2**0.25 for part in (narrow.queries, narrow.keys))
+    wide = Trace(narrow.tokens, narrow.attention, queries=q, keys=k)
+    with pytest.raises(ValueError, match=r"one width d_k, got \[8, 16\]"):
+        explore([narrow, wide], axes="text", numbers=True)
+
+
+# ---------------------------------------------------------------- maps one over another
+def test_maps_over_one_another_are_checked_told_and_drawn(tmp_path: Path) -> None:
+    rows = torch.stack([torch.eye(3).roll(-n, 0) for n in range(3)])
+    shown = AttentionView(rows, list("abc"), axes=("head",), labels={"head": "uvw"})
+    for wrong, words in (((3,), "0 to 2, got 3"), ((1, 1), "different"), ((0, 1, 2, 3), "up to t")):
+        with pytest.raises(ValueError, match=words):
+            shown.overlay = wrong
+    with pytest.raises(ValueError, match="not for maps with a sign"):
+        signed().overlay = (1,)
+    shown.overlay = [2, 0]  # as the browser sends it
+    alone = shown.describe()
+    shown.mode = "links"
+    assert shown.describe() == f"{alone} Over it, head w: Strongest weight 1.00, from “a” to “c”."
+    shown.save_svg(tmp_path / "v.svg")
+    names = list(ElementTree.parse(tmp_path / "v.svg").getroot().itertext())
+    assert [names.count(f"head {name}") for name in "uvw"] == [2, 0, 1]
+    coloured = (tmp_path / "v.svg").read_text("utf-8").lower().count("#d55e00")
+    shown.overlay = ()
+    shown.save_svg(tmp_path / "v.svg")
+    assert coloured > 3
+    assert "#d55e00" not in (tmp_path / "v.svg").read_text("utf-8").lower()
+    assert state_of(shown.snippet())["overlay"] == []
+
+
 # ---------------------------------------------------------------- maps with a sign
 def signed(**options: Any) -> AttentionView:
     values = torch.tensor([[[0.5, -2.0], [0.0, 1.0]], [[4.0, 0.25], [0.0, 3.0]]])
