@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from attnlib import pretrained
 from attnlib.decoding import beam_search, beam_steps, generate, greedy, next_distribution
 from attnlib.models.cache import KVCache
 from attnlib.models.config import TransformerConfig
@@ -371,21 +370,6 @@ def test_all_beams_find_the_most_probable_text():
     assert [tuple(beam.ids.tolist()) for beam in found[:5]] == best[:5]
     for beam in found:
         assert beam.log_probability == pytest.approx(scores[tuple(beam.ids.tolist())], abs=1e-4)
-
-
-@pytest.mark.claim(23)
-def test_beam_search_beats_greedy():
-    """On our GPT and real prompts, on average; a single prompt may go the other way."""
-    model, bpe = pretrained.load("reviews-gpt"), pretrained.tokenizer()
-    gains = []
-    for prompt in ("This film", "I have never", "The acting was", "My wife and I"):
-        start = torch.tensor(bpe.encode(prompt))
-        plain = log_probability(model, greedy(model, start, 12), len(start))
-        best = beam_search(model, start, 12, beams=5)[0]
-        again = log_probability(model, best.ids, len(start))
-        assert best.log_probability == pytest.approx(again, abs=1e-3)
-        gains.append(best.log_probability - plain)
-    assert sum(gains) / len(gains) > 0.3
 
 
 def test_one_beam_is_greedy():
