@@ -7,12 +7,11 @@ measured is measured again here, on other reviews.
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
-import nbformat
 import numpy as np
 import pytest
 import torch
+from cells import printed, sources
 from chapter_code import definitions
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
@@ -45,10 +44,6 @@ def beside():
 def streams():
     bpe, splits = pretrained.tokenizer(), reviews("imdb")
     return token_stream(splits.validation.texts[:60], bpe)
-
-
-def read(path):
-    return nbformat.read(Path(__file__).parents[2] / path, as_version=4)
 
 
 def near(ours, theirs, atol=1e-6):
@@ -219,20 +214,12 @@ def test_two_layers_notice_order_by_the_mask_alone():
 
 def test_the_table_of_task_5_6_is_the_chapters():
     """Every row of the exercise is what the chapter's cell printed."""
-    (told,) = [
-        "".join(output.text for output in cell.outputs)
-        for cell in read("chapters/05_gpt2.ipynb").cells
-        if cell.get("id") == "8acfb02b"
-    ]
-    printed = r"(\S.*?)\s+([\d.]+) nats/token\s+repetition\s+([\d.]+)%\s+distinct-2 ([\d.]+)"
-    rows = {f"| {a} | {b} | {c} % | {d} |" for a, b, c, d in re.findall(printed, told)}
-    (task,) = [
-        cell.source
-        for cell in read("solutions/05_gpt2/05_gpt2.ipynb").cells
-        if cell.source.startswith("## 5.6")
-    ]
+    one = r"(\S.*?)\s+([\d.]+) nats/token\s+repetition\s+([\d.]+)%\s+distinct-2 ([\d.]+)"
+    told = re.findall(one, printed("chapters/05_gpt2.ipynb"))
+    task = sources("solutions/05_gpt2/05_gpt2.ipynb").partition("## 5.6")[2]
+    rows = {line for line in task.splitlines() if re.search(r"\.\d\d \|$", line)}
     assert len(rows) == 9
-    assert {line for line in task.splitlines() if re.search(r"\.\d\d \|$", line)} == rows
+    assert rows == {f"| {a} | {b} | {c} % | {d} |" for a, b, c, d in told}
 
 
 # --- positions --------------------------------------------------------------------------------
