@@ -4,6 +4,7 @@ import pytest
 import torch
 from cells import sources
 from chapter_code import definitions
+from intervals import interval
 from torch import Tensor
 
 from attnlib.attention import attention, causal_mask
@@ -30,13 +31,6 @@ TEXTS = reviews("rotten_tomatoes").test.texts[20:40]
 
 def ids_of(text: str) -> Tensor:
     return torch.tensor(ENCODER.encode(text))
-
-
-def interval(values: list[Tensor] | list[float]) -> tuple[float, float]:
-    """The ends of a 95 % interval of the mean, over texts."""
-    each = torch.tensor([float(value) for value in values]).double()
-    half = 1.96 * each.std() / len(each) ** 0.5
-    return float(each.mean() - half), float(each.mean() + half)
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ import pytest
 import torch
 from cells import printed, sources
 from chapter_code import definitions
+from intervals import interval
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
@@ -53,13 +54,6 @@ def near(ours, theirs, atol=1e-6):
 
 def draw(seed, *shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def interval(values):
-    """The ends of a 95 % interval of the mean."""
-    each = torch.as_tensor(values).double()
-    half = 1.96 * each.std() / len(each) ** 0.5
-    return float(each.mean() - half), float(each.mean() + half)
 
 
 # --- the theses -------------------------------------------------------------------------------

@@ -72,26 +72,6 @@ def test_count_model_equals_the_definition(stream, n, smoothing, context):
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
 
 
-def test_witten_bell_on_paper():
-    """After 0: twice 1, once 2. (2 + 2 · p(1)) / (3 + 2), with p(1) = (2 + 3 · 1/5) / (6 + 3)."""
-    model = CountModel(2, D).fit(torch.tensor([0, 1, 0, 1, 0, 2]))
-    p1 = (2 + 3 / 5) / 9
-    assert model.probabilities(torch.tensor([0]))[1].item() == pytest.approx((2 + 2 * p1) / 5)
-
-
-def test_absolute_discounting_on_paper():
-    """Of the pairs one occurs once (0 2) and two twice: δ = 1 / (1 + 2 · 2).
-
-    After 0: twice 1, once 2. For 1: (2 − δ + 2 δ · p(1)) / 3. Of the tokens one occurs once and
-    one twice: δ = 1 / (1 + 2) there.
-    """
-    model = CountModel(2, D, "absolute").fit(torch.tensor([0, 1, 0, 1, 0, 2]))
-    p1 = (2 - 1 / 3 + 3 / 3 / 5) / 6
-    assert model.probabilities(torch.tensor([0]))[1].item() == pytest.approx(
-        (2 - 0.2 + 2 * 0.2 * p1) / 3
-    )
-
-
 def test_losses_tell_how_often_the_context_was_seen():
     model = CountModel(3, D).fit(torch.tensor([0, 1, 2, 0, 1, 3, 0, 1]))
     ids = torch.tensor([4, 0, 1, 2, 0])
@@ -134,19 +114,6 @@ def test_unseen_shares_by_hand(stream, other):
     assert len(shares) == 4
     assert shares == sorted(shares)
     assert CountModel(4, D).fit(stream).unseen(stream) == [0, 0, 0, 0]
-
-
-def test_counts_learn_a_source_and_not_more_than_it_holds():
-    """A second-order source of known entropy: n = 3 reaches it, n = 2 cannot."""
-    generator = torch.Generator().manual_seed(0)
-    bits = torch.randint(2, (20_000,), generator=generator)
-    flips = torch.rand(20_000, generator=generator) < 0.1
-    for t in range(2, len(bits)):
-        bits[t] = bits[t - 1] ^ bits[t - 2] ^ flips[t]
-    entropy = -(0.1 * math.log(0.1) + 0.9 * math.log(0.9))
-    model = CountModel(3, 2).fit(bits[:15_000])
-    assert model.nats_per_token(bits[15_000:]) == pytest.approx(entropy, abs=0.02)
-    assert model.variant(2, "witten-bell").nats_per_token(bits[15_000:]) > entropy + 0.25
 
 
 def test_bad_count_models():

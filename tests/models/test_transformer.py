@@ -274,8 +274,6 @@ def test_a_trace_keeps_what_it_is_asked_for_and_no_more(name):
         assert all(getattr(trace, other) is None for other in OPTIONAL if other != name)
     assert torch.equal(trace.attention, whole.attention)
     assert all(getattr(model.trace(ids), other) is None for other in OPTIONAL)
-    with pytest.raises(ValueError, match=r"keep names \['states'\]; a trace can keep .* or 'all'"):
-        model.trace(ids, keep=(name, "states"))
 
 
 def test_what_run_gives_is_each_layer():
@@ -338,13 +336,6 @@ def test_trace_of_no_layers():
     assert trace.attention.shape == (0, 2, 4, 4)
     assert trace.residual.shape == (1, 4, WIDTH)
     assert_near(trace.logits, model(ids[None])[0])
-
-
-def test_trace_takes_one_text():
-    model = model_of(config_of())
-    for wrong in (ids_of(0, 2, 3), torch.empty(0, dtype=torch.int64)):
-        with pytest.raises(ValueError, match="one text of at least one token"):
-            model.trace(wrong)
 
 
 # --- equality with the framework --------------------------------------------------------------

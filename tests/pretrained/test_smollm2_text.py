@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import Template
 
-from attnlib.data import reviews
 from attnlib.pretrained.chat import SYSTEM, chat_ids
 from attnlib.pretrained.published import bpe_of, smollm2_file
 from attnlib.tokenizers import BPE
@@ -110,11 +109,6 @@ def test_ids_of_1000_odd_strings_equal_those_of_tokenizers():
 def test_ids_of_random_unicode_equal_those_of_tokenizers(text):
     assert ours().encode(text) == plain_reference().encode(text).ids
     assert ours().decode(ours().encode(text)) == kept(text)
-
-
-def test_ids_of_reviews_equal_those_of_tokenizers():
-    for text in reviews("imdb").test.texts[:200]:
-        assert ours().encode(text) == plain_reference().encode(text).ids
 
 
 def test_a_byte_without_a_token_is_lost_and_its_neighbours_meet():
