@@ -1,6 +1,7 @@
 """Probes on states of which we know what they hold, and code lengths against their definition."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -197,3 +198,9 @@ def test_the_code_is_what_its_definition_says(planted):
 def test_blocks_must_rise_to_the_end(planted, ends):
     with pytest.raises(ValueError, match="rise to 1"):
         probing.online_code(*planted, K, ends=ends)
+
+
+def test_the_published_blocks_double():
+    ratios = [b / a for a, b in pairwise(probing.ENDS)]
+    assert all(1.9 < ratio <= 2 for ratio in ratios)
+    assert probing.ENDS[-1] == 1
