@@ -61,9 +61,6 @@ def bytes_per_token(bpe: BPE, texts: Sequence[str]) -> float:
     return size(texts) / sum(len(bpe.encode(text)) for text in texts)
 
 
-# -- the recipe -------------------------------------------------------------------------------
-
-
 # -- the theses -------------------------------------------------------------------------------
 
 
