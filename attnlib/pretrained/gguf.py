@@ -118,9 +118,13 @@ class GGUF(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         entry = self._table[name]
+        return entry.packing.unpack(self.blocks(name).flatten(0, -2)).view(entry.shape)
+
+    def blocks(self, name: str) -> Tensor:
+        """A tensor as it is packed: uint8 (…, blocks in a row, bytes of a block)."""
+        entry = self._table[name]
         packed = np.fromfile(self.path, np.uint8, entry.size, offset=entry.start)
-        blocks = torch.from_numpy(packed).view(-1, entry.packing.size)
-        return entry.packing.unpack(blocks).view(entry.shape)
+        return torch.from_numpy(packed).view(*entry.shape[:-1], -1, entry.packing.size)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._table)

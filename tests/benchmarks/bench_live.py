@@ -19,12 +19,13 @@ from playwright.sync_api import Page, sync_playwright
 SITE = Path(__file__).resolve().parents[2] / "build" / "book" / "html"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PRESSES = 40
-PRESS = """async ([model, words, presses]) => {
+MODELS = ("reviews-gpt", "minilm", "smollm2")
+PRESS = """async ([model, words, presses, anew]) => {
   const root = document.getElementById(model), box = root.querySelector("textarea");
   const canvas = () => root.querySelector(".attn-stage > canvas");
   const times = [];
   for (let k = 0; k < presses; k++) {
-    box.value = words + ["", "!"][k % 2];
+    box.value = (anew ? ["A ", "The "][k % 2] : "") + words + ["", "!"][k % 2];
     const shown = new Promise((done) => root.addEventListener("try-shown", done, { once: true }));
     const began = performance.now();
     box.dispatchEvent(new Event("input"));
@@ -45,9 +46,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Nothing."""
 
 
-def measured(page: Page, model: str, tokens: int) -> str:
-    """A row of the table."""
-    told, times = page.evaluate(PRESS, [model, "film " * (tokens - 3) + "film", PRESSES])
+def measured(page: Page, model: str, tokens: int, anew: bool = False) -> str:
+    """A row of the table; if anew, every press changes the first word."""
+    told, times = page.evaluate(PRESS, [model, "film " * (tokens - 3) + "film", PRESSES, anew])
     drawn, framed = zip(*times, strict=True)
     numbers = (min(drawn), median(drawn), max(drawn), median(framed))
     return f"{model:12} {told.split(',')[0]:>11}" + "".join(f"{n:9.0f} ms" for n in numbers)
@@ -65,13 +66,15 @@ def main() -> None:
         browser = play.chromium.launch(executable_path=path, args=FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(f"http://127.0.0.1:{server.server_port}/try.html")
-        page.locator("[data-do=load]").click()
-        for model in ("reviews-gpt", "minilm"):
-            page.locator(f"#{model} small", has_text="computed").wait_for()
+        for model in MODELS:
+            if model != "reviews-gpt":
+                page.locator(f"#{model} [data-do=load]").click()
+            page.locator(f"#{model} small", has_text="computed").wait_for(timeout=120_000)
         print("".join(f"{name:>12}" for name in ("", "drawn: least", "median", "most", "frame")))
-        for model in ("reviews-gpt", "minilm"):
+        for model in MODELS:
             for tokens in (8, 33, 64, 127):
                 print(measured(page, model, tokens), flush=True)
+        print(measured(page, "smollm2", 33, anew=True), "(a new text)")
         browser.close()
     server.shutdown()
 

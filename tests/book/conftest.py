@@ -1,11 +1,14 @@
-"""The course's pages and slides, made once for all tests, with the network cut."""
+"""The course's pages and slides, made once for all tests and workers, with the network cut."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chapter_rules import CHAPTERS, chapter_paths, side_roads
 from chapter_tools import executed, keep_views, kept_views
+from filelock import FileLock
 
 ALIVE = "00_start_here"  # always has its views; of other chapters only those that are kept
 
@@ -19,14 +22,23 @@ def views() -> dict[str, Any]:
     return {path.stem: kept_views(path) for path in (*chapter_paths(), *side_roads())}
 
 
+def once(name: str, make: Callable[[Path], object], factory: pytest.TempPathFactory) -> Path:
+    """A folder that the first worker makes, while the others wait for it."""
+    base = factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with FileLock(base / f"{name}.lock"):
+        if not (complete := base / f"{name}.complete").exists():
+            make(base / name)
+            complete.touch()
+    return base / name
+
+
 @pytest.fixture(scope="session")
 def site(views: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the built pages."""
     from book.pages import book
 
-    target = tmp_path_factory.mktemp("book")
-    book(views, target)
-    return target / "html"
+    return once("book", lambda target: book(views, target), tmp_path_factory) / "html"
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +46,4 @@ def decks(views: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Pa
     """The folder of the built slides."""
     from book.slides import slides
 
-    target = tmp_path_factory.mktemp("slides")
-    slides(views, target)
-    return target
+    return once("slides", lambda target: slides(views, target), tmp_path_factory)

