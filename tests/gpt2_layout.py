@@ -1,5 +1,6 @@
 """Our weights in the layout of the published GPT-2, for the tests that read them back."""
 
+import pytest
 import torch
 
 WHOLE = {"W_E": "wte.weight", "W_P": "wpe.weight"}
@@ -34,3 +35,18 @@ def to_gpt2(model):
         theirs[f"{there}c_attn.bias"] = torch.cat(biases)
         theirs[f"{there}c_proj.weight"] = ours[f"{here}W_O"].flatten(0, 1)
     return {name: weight.clone() for name, weight in theirs.items()}
+
+
+def wrong_weight(good, name, config, read):
+    """Missing, one row too many, turned: each is an error that says which weight it is."""
+    bad = {key: value for key, value in good.items() if key != name}
+    with pytest.raises(ValueError, match=rf"of 2 layers, .* 1 missing: {name}\. Is it"):
+        read(bad, config)
+    longer = torch.cat([good[name], good[name][:1]])
+    wrongs = [longer, good[name][None]]
+    if good[name].ndim == 2 and good[name].shape[0] != good[name].shape[1]:
+        wrongs.append(good[name].T)
+    for wrong in wrongs:
+        message = rf"{name} of shape \({len(wrong)},.* does not give"
+        with pytest.raises(ValueError, match=message):
+            read(good | {name: wrong}, config)

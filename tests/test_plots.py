@@ -74,15 +74,6 @@ def test_a_figure_is_a_picture_with_words(draw):
     assert ALT in data["text/plain"] == repr(figure)
 
 
-def test_the_notebook_shows_the_picture_with_its_words():
-    """IPython's own formatter writes what a notebook keeps."""
-    from IPython.core.formatters import DisplayFormatter
-
-    data, metadata = DisplayFormatter().format(bars())
-    assert data.keys() == {"image/png", "text/plain"}
-    assert metadata["image/png"] == {"alt": ALT}
-
-
 @each("draw", HELPERS)
 def test_alt_is_required(draw):
     whole = {
@@ -103,12 +94,6 @@ def test_alt_must_say_something(draw, alt):
     with pytest.raises(ValueError, match="alt must say in words what the figure shows"):
         draw(alt=alt)
     assert plt.get_fignums() == []  # nothing left open that the notebook would show after all
-
-
-@each("draw", HELPERS)
-def test_figures_are_closed(draw):
-    draw()
-    assert plt.get_fignums() == []
 
 
 def test_another_figure_of_the_caller_stays_open():
@@ -152,11 +137,6 @@ def test_lines_and_bars_change_nothing():
     bars(values=values, errors=[0.1])
     assert (x.tolist(), y.tolist()) == ([0, 1, 2], [1, 2, 4])
     assert (values, marks) == ({"a": 1.0}, {"chance": 2.0})
-
-
-def test_lines_take_tensors_with_gradients():
-    y = torch.tensor([1.0, 2.0, 4.0], requires_grad=True)
-    assert lines(series={"a": ([1, 2, 3], y)}).png
 
 
 def test_settings_of_the_caller_are_untouched():

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import inspect
 import itertools
 import re
 from types import SimpleNamespace
@@ -13,14 +12,6 @@ from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.models import (
-    AttentionClassifier,
-    HistogramModel,
-    Seq2Seq,
-    Transformer,
-    TransformerClassifier,
-    Translator,
-)
 from attnlib.trace import (
     OPTIONAL,
     ROUNDING,
@@ -77,12 +68,6 @@ def test_unsplit_words_change_nothing_and_one_word_sees_itself():
     torch.testing.assert_close(merge_words(A, range(4)), A)
     torch.testing.assert_close(merge_words(A, [0] * 4), torch.ones(1, 1, dtype=torch.float64))
     assert merge_words(A.float(), range(4)).dtype == torch.float32
-
-
-def test_the_other_way_round_rows_would_not_sum_to_1():
-    A = torch.full((3, 3), 1 / 3)
-    assert merge_words(A, [0, 1, 1]).sum(-1).tolist() == pytest.approx([1, 1])
-    assert merge_words(A.mT, [0, 1, 1]).mT.sum(-1).tolist() == pytest.approx([2 / 3, 4 / 3])
 
 
 @each("words", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [-1, 0, 1], [0, 0, -1]])
@@ -369,17 +354,6 @@ def test_outputs_of_transformers_are_taken():
 
 
 # --- what is kept -----------------------------------------------------------------------------
-
-
-def test_every_model_of_one_text_is_asked_the_same_way():
-    """Those of two texts, too: they name their tokens by two vocabularies."""
-    one = (Transformer, TransformerClassifier, AttentionClassifier, HistogramModel)
-    for model in one:
-        asked = list(inspect.signature(model.trace).parameters)
-        assert asked[:5] == ["self", "ids", "tokens", "word_ids", "keep"], model
-    for model in (Seq2Seq, Translator):
-        asked = list(inspect.signature(model.trace).parameters)
-        assert asked[:4] == ["self", "source", "target", "vocabularies"], model
 
 
 def test_names_of_what_to_keep():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from attnlib.models import Transformer, TransformerConfig
+from attnlib.models import Transformer, TransformerConfig, Translator
 
 D, WIDTH = 13, 8
 
@@ -34,3 +34,17 @@ def model_of(config, seed=0):
 
 def assert_near(ours, theirs, atol=1e-7):
     torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
+
+
+def translator():
+    """A translating transformer of six layers of attention, each with three heads."""
+    torch.manual_seed(0)
+    settings = {"d_model": 12, "heads": 3, "layers": 2, "d_ff": 16, "positions": "rotary"}
+    return Translator(9, 8, **settings).double().eval()
+
+
+def sentences():
+    """Four sources and targets for it."""
+    generator = torch.Generator().manual_seed(0)
+    source = torch.randint(3, 9, (4, 5), generator=generator)
+    return source, torch.randint(3, 8, (4, 6), generator=generator)

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 import torch
 from chapter_code import definitions
+from intervals import interval
 from torch import Tensor
 
 from attnlib.check.progress import FILE, READ, note
@@ -22,13 +23,6 @@ CHAPTER = definitions("00_start_here", "encoder", "to_first", "read", "kept", "p
 ENCODER = CHAPTER.encoder
 TEXTS = reviews("rotten_tomatoes").test.texts[20:40]
 FRESH = "No task checked and no chapter finished yet."
-
-
-def interval(values: list[Tensor]) -> tuple[float, float]:
-    """The ends of a 95 % interval of the mean, over sentences."""
-    each = torch.stack(values).double()
-    half = 1.96 * each.std() / len(each) ** 0.5
-    return float(each.mean() - half), float(each.mean() + half)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from functools import cache
 from itertools import pairwise
 
+import intervals
 import pytest
 import torch
 from chapter_code import definitions
@@ -58,9 +59,7 @@ def network_loss(name: str) -> Tensor:
 
 def interval(difference: Tensor) -> tuple[float, float]:
     """The ends of a 95 % interval of the mean, over windows."""
-    each = difference.mean(1)
-    half = 1.96 * each.std() / len(each) ** 0.5
-    return float(each.mean() - half), float(each.mean() + half)
+    return intervals.interval(difference.mean(1))
 
 
 @pytest.mark.slow

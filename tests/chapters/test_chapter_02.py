@@ -6,6 +6,7 @@ import pytest
 import torch
 from chapter_code import definitions
 from chapter_rules import ROOT
+from intervals import interval
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -21,12 +22,6 @@ def stretches(every: int = 65) -> Tensor:
     """Other reviews than the chapter's: 65 tokens, begun anew after so many."""
     stream = token_stream(reviews("imdb").test.texts[200:300], pretrained.tokenizer())
     return stream.unfold(0, 65, every)
-
-
-def interval(values: Tensor) -> tuple[float, float]:
-    """The ends of a 95 % interval of the mean."""
-    half = 1.96 * values.double().std() / len(values) ** 0.5
-    return float(values.mean() - half), float(values.mean() + half)
 
 
 @torch.no_grad()

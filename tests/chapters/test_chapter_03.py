@@ -71,6 +71,7 @@ def test_no_long_number_and_no_shown_one_is_trained_on() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.claim(37)
 def test_attention_holds_past_the_lengths_of_its_training_and_a_fixed_context_does_not() -> None:
     looks, remembers = translator("additive"), translator(None, lr=5e-3)
     assert right(looks, 9) > 0.9 > 0.7 > right(remembers, 9) > 0.3
@@ -79,15 +80,7 @@ def test_attention_holds_past_the_lengths_of_its_training_and_a_fixed_context_do
 
 
 @pytest.mark.slow
-@pytest.mark.long
-def test_a_fixed_context_trained_twelve_times_as_long_still_fades_past_its_lengths() -> None:
-    remembers = translator(None, steps=3_600)
-    assert right(remembers, 9) > 0.8
-    assert right(remembers, 12) < 0.75
-    assert right(remembers, 14) < 0.4
-
-
-@pytest.mark.slow
+@pytest.mark.claim(37)
 def test_the_swaps_are_found_under_the_right_names_and_only_after_training() -> None:
     known = chapter()
     torch.manual_seed(SEED)

@@ -1,11 +1,10 @@
 """The theses of chapter 04, with their controls, on other texts and seeds than the chapter's."""
 
-from pathlib import Path
-
-import nbformat
 import pytest
 import torch
+from cells import sources
 from chapter_code import definitions
+from intervals import interval
 from torch import Tensor
 
 from attnlib.attention import attention, causal_mask
@@ -32,13 +31,6 @@ TEXTS = reviews("rotten_tomatoes").test.texts[20:40]
 
 def ids_of(text: str) -> Tensor:
     return torch.tensor(ENCODER.encode(text))
-
-
-def interval(values: list[Tensor] | list[float]) -> tuple[float, float]:
-    """The ends of a 95 % interval of the mean, over texts."""
-    each = torch.tensor([float(value) for value in values]).double()
-    half = 1.96 * each.std() / len(each) ** 0.5
-    return float(each.mean() - half), float(each.mean() + half)
 
 
 @torch.no_grad()
@@ -260,14 +252,8 @@ def test_the_printed_formulas_are_wrong_where_the_appendix_says_so():
 
 
 def test_the_table_of_task_4_6_is_the_chapters():
-    root = Path(__file__).parents[2]
-    task, chapter = (
-        "\n".join(cell.source for cell in nbformat.read(root / path, as_version=4).cells)
-        for path in (
-            "solutions/04_self_attention/04_self_attention.ipynb",
-            "chapters/04_self_attention.ipynb",
-        )
-    )
+    name = "04_self_attention"
+    task, chapter = sources(f"solutions/{name}/{name}.ipynb"), sources(f"chapters/{name}.ipynb")
     for ours, theirs in (
         ("| q · k / √d_k |", "| largest weight, divided |"),
         ("| q · k |", "| undivided |"),

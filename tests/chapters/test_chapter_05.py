@@ -7,18 +7,17 @@ measured is measured again here, on other reviews.
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
-import nbformat
 import numpy as np
 import pytest
 import torch
+from cells import printed, sources
 from chapter_code import definitions
+from intervals import interval
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
 from attnlib import pretrained
-from attnlib.attention import attention
 from attnlib.data import reviews
 from attnlib.decoding import beam_search, generate, greedy
 from attnlib.models.config import TransformerConfig
@@ -48,10 +47,6 @@ def streams():
     return token_stream(splits.validation.texts[:60], bpe)
 
 
-def read(path):
-    return nbformat.read(Path(__file__).parents[2] / path, as_version=4)
-
-
 def near(ours, theirs, atol=1e-6):
     ours, theirs = torch.as_tensor(ours).double(), torch.as_tensor(theirs).double()
     torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
@@ -59,13 +54,6 @@ def near(ours, theirs, atol=1e-6):
 
 def draw(seed, *shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def interval(values):
-    """The ends of a 95 % interval of the mean."""
-    each = torch.as_tensor(values).double()
-    half = 1.96 * each.std() / len(each) ** 0.5
-    return float(each.mean() - half), float(each.mean() + half)
 
 
 # --- the theses -------------------------------------------------------------------------------
@@ -220,20 +208,12 @@ def test_two_layers_notice_order_by_the_mask_alone():
 
 def test_the_table_of_task_5_6_is_the_chapters():
     """Every row of the exercise is what the chapter's cell printed."""
-    (told,) = [
-        "".join(output.text for output in cell.outputs)
-        for cell in read("chapters/05_gpt2.ipynb").cells
-        if cell.get("id") == "8acfb02b"
-    ]
-    printed = r"(\S.*?)\s+([\d.]+) nats/token\s+repetition\s+([\d.]+)%\s+distinct-2 ([\d.]+)"
-    rows = {f"| {a} | {b} | {c} % | {d} |" for a, b, c, d in re.findall(printed, told)}
-    (task,) = [
-        cell.source
-        for cell in read("solutions/05_gpt2/05_gpt2.ipynb").cells
-        if cell.source.startswith("## 5.6")
-    ]
+    one = r"(\S.*?)\s+([\d.]+) nats/token\s+repetition\s+([\d.]+)%\s+distinct-2 ([\d.]+)"
+    told = re.findall(one, printed("chapters/05_gpt2.ipynb"))
+    task = sources("solutions/05_gpt2/05_gpt2.ipynb").partition("## 5.6")[2]
+    rows = {line for line in task.splitlines() if re.search(r"\.\d\d \|$", line)}
     assert len(rows) == 9
-    assert {line for line in task.splitlines() if re.search(r"\.\d\d \|$", line)} == rows
+    assert rows == {f"| {a} | {b} | {c} % | {d} |" for a, b, c, d in told}
 
 
 # --- positions --------------------------------------------------------------------------------
@@ -284,30 +264,6 @@ def test_bits_and_waves_have_geometric_periods():
     ratios = np.array(crossings[1:]) / crossings[:-1]
     assert np.allclose(ratios, 10_000 ** (2 / d), rtol=0.02)
     assert crossings[0] == pytest.approx(2 * math.pi, rel=0.01)
-
-
-@pytest.mark.claim(64)
-def test_rotary_attention_of_a_whole_model_does_not_see_a_shift():
-    """The maps of a text are the same wherever in the window it stands."""
-    for kind, same in (("rotary", True), ("sinusoidal", False), ("learned", False)):
-        torch.manual_seed(3)
-        config = TransformerConfig(20, d_model=16, layers=2, max_len=80, positions=kind, d_ff=24)
-        model = Transformer(config).double()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.3 * torch.randn_like(parameter)
-        x, maps = model.W_E[torch.arange(9)], []
-        for start in (0, 40):
-            positions = torch.arange(start, start + 9)
-            head, seen = model.blocks[0].attention, x
-            if kind != "rotary":
-                table = model.W_P if kind == "learned" else sinusoidal(80, 16).double()
-                seen = x + table[positions]
-            q, k, v = (t[0] for t in head.project(seen[None]))
-            if kind == "rotary":
-                q, k = rotate(q, positions), rotate(k, positions)
-            maps.append(attention(q, k, v)[1])
-        assert torch.allclose(*maps, atol=1e-9) == same, kind
 
 
 @pytest.mark.claim(64)
@@ -381,22 +337,6 @@ def test_gelu(built):
     total = (weights * bell).sum() * 0.005 / 3
     assert total / math.sqrt(2 * math.pi) == pytest.approx(1, abs=1e-9)
     assert total / (2 * math.pi) == pytest.approx(0.3989, abs=1e-4)
-
-
-@pytest.mark.claim(58)
-@pytest.mark.parametrize("activation", [None, torch.relu])
-def test_feed_forward(built, activation):
-    x, W_1, b_1, W_2, b_2 = draw(0, 5, 6), draw(1, 6, 20), draw(2, 20), draw(3, 20, 6), draw(4, 6)
-    how = {} if activation is None else {"activation": activation}
-    found = built.feed_forward(x, W_1, b_1, W_2, b_2, **how)
-    for row in range(5):
-        inner = [sum(x[row, a] * W_1[a, h] for a in range(6)) + b_1[h] for h in range(20)]
-        if activation is None:
-            inner = [F.gelu(z, approximate="tanh") for z in inner]
-        else:
-            inner = [max(z, torch.tensor(0.0).double()) for z in inner]
-        by_hand = [sum(inner[h] * W_2[h, a] for h in range(20)) + b_2[a] for a in range(6)]
-        near(found[row], torch.stack(by_hand))
 
 
 @pytest.mark.claim(60)

@@ -61,53 +61,6 @@ def bytes_per_token(bpe: BPE, texts: Sequence[str]) -> float:
     return size(texts) / sum(len(bpe.encode(text)) for text in texts)
 
 
-# -- the recipe -------------------------------------------------------------------------------
-
-
-@pytest.mark.claim(13)
-def test_low_and_login_with_a_pencil() -> None:
-    """The three steps as they stand on the slide, each word written out."""
-    pairs = Counter([*pairwise("low"), *pairwise("login")])
-    assert pairs.most_common(1) == [(("l", "o"), 2)]
-    pairs = Counter([*pairwise(["lo", "w"]), *pairwise(["lo", "g", "i", "n"])])
-    assert set(pairs.values()) == {1}  # a tie of four, so the oldest tokens decide
-    age = {token: i for i, token in enumerate([*"gilnow", "lo"])}
-    assert min(pairs, key=lambda p: (age[p[0]], age[p[1]])) == ("g", "i")
-    bpe = BPE.train(["login", "low"], 259 + 1, progress=False)
-    assert bpe.tokens(range(256, 259)) == ["lo", "gi", "low"]
-    assert bpe.tokens(bpe.encode("lowing")) == ["low", "i", "n", "g"]  # never seen, not unknown
-
-
-def replace_all(words: Counter[str], pair: tuple[str, str]) -> Counter[str]:
-    """One merge in words that are written with a bar between tokens: "|a|b|"."""
-    old, new = f"|{pair[0]}|{pair[1]}|", f"|{pair[0]}{pair[1]}|"
-    merged: Counter[str] = Counter()
-    for word, times in words.items():
-        while old in word:  # from left to right
-            word = word.replace(old, new, 1)
-        merged[word] += times
-    return merged
-
-
-@pytest.mark.claim(13)
-def test_the_recipe_on_plain_text_learns_the_merges_of_the_library() -> None:
-    """Counting all pairs again before each merge, on strings, with `re` instead of loops."""
-    texts = [t for t in reviews("rotten_tomatoes").train.texts if t.isascii() and "|" not in t][:60]
-    pieces = Counter(piece for text in texts for piece in pre_tokenize(text))
-    words = Counter({f"|{'|'.join(piece)}|": times for piece, times in pieces.items()})
-    age = {letter: BPE(()).encode(letter)[0] for letter in set("".join(texts))}
-    found = []
-    for new in range(256, 256 + 80):
-        pairs: Counter[tuple[str, str]] = Counter()
-        for word, times in words.items():
-            for left, right in re.findall(r"(?<=\|)([^|]+)\|(?=([^|]+)\|)", word):
-                pairs[left, right] += times
-        best = min(pairs, key=lambda p: (-pairs[p], age[p[0]], age[p[1]]))
-        found.append((age[best[0]], age[best[1]]))
-        words, age["".join(best)] = replace_all(words, best), new
-    assert BPE.train(texts, 256 + 80 + 1, progress=False).merges == tuple(found)
-
-
 # -- the theses -------------------------------------------------------------------------------
 
 

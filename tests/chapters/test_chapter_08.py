@@ -19,15 +19,8 @@ from attnlib.models import HistogramModel
 CHAPTER = definitions(
     "08_histogram_task",
     *("symbol_ids", "count_by_comparing", "count_by_places", "right", "weights_on", "answers"),
-    *(
-        "cut_places",
-        "two_teachers",
-        "student_map",
-        "descend",
-        "fixed_matrix",
-        "error",
-        "student_errors",
-    ),
+    *("cut_places", "two_teachers", "student_map", "descend", "fixed_matrix", "error"),
+    *("student_errors",),
 )
 KINDS = ("semantic", "positional")
 D = 150

@@ -6,11 +6,10 @@ texts here are others than those of the chapter.
 
 import re
 
-import nbformat
 import pytest
 import torch
+from cells import printed, sources
 from chapter_code import definitions
-from chapter_rules import CHAPTERS, ROOT
 
 from attnlib import pretrained
 from attnlib.data import reviews
@@ -187,24 +186,17 @@ def test_the_bug_one_table_for_all_destinations(one):
     assert swapped(" all", " the", following=" the").mean() < 0  # not everything is raised
 
 
-def told(path):
-    """Everything that a chapter printed, or says of a figure."""
-    cells = nbformat.read(CHAPTERS / f"{path}.ipynb", as_version=4).cells
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    return "\n".join(o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs)
-
-
 def test_the_numbers_of_task_9_6_are_the_chapters(one):
     """Its rows against what the chapter and its side road show, and the list of " New"."""
-    cells = nbformat.read(ROOT / "solutions/09_circuits/09_circuits.ipynb", as_version=4).cells
-    (task,) = (cell.source for cell in cells if cell.source.startswith("## 9.6"))
+    task = sources("solutions/09_circuits/09_circuits.ipynb").partition("## 9.6")[2]
     lines = (line.replace("−", "-") for line in task.splitlines() if line.startswith("| "))
     rows = [[float(x) for x in found] for x in lines if (found := re.findall(NUMBER, x))]
     top, own, lifts, without_2, without_0 = rows
     lm, tables, _ = one
     row = tables[0][lm.encode(" New")[0]]
     assert (row.topk(5).values / row.std()).tolist() == pytest.approx(top, abs=0.051)
-    chapter, side = told("09_circuits"), told("more/09_skip_trigrams")
+    chapter = printed("chapters/09_circuits.ipynb")
+    side = printed("chapters/more/09_skip_trigrams.ipynb")
     shown = re.search(r"weight on itself: (.*)", chapter)[1].split()
     assert [float(x) for x in shown[:3]] == own
     kinds = ("head 0", "head 1", "head 2", "head 2, mixed", "counted in training text")

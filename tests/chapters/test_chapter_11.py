@@ -7,11 +7,10 @@ import math
 import re
 from functools import cache
 
-import nbformat
 import pytest
 import torch
+from cells import printed, sources
 from chapter_code import definitions
-from chapter_rules import CHAPTERS, ROOT
 
 from attnlib import pretrained
 from attnlib.data import reviews
@@ -361,20 +360,12 @@ def test_neighbours_are_counted_without_the_point_itself():
 
 def test_the_exercise_quotes_what_the_chapter_printed():
     """Every row of numbers in 11.6 stands in an output of the chapter, as it is printed there."""
-    chapter = nbformat.read(CHAPTERS / "11_probing.ipynb", as_version=nbformat.NO_CONVERT)
-    printed = "\n".join(
-        output.get("text", "")
-        for cell in chapter.cells
-        if cell.cell_type == "code"
-        for output in cell.outputs
-    )
-    printed = [re.findall(r"\d?\.\d+", line) for line in printed.splitlines()]
-    printed = [[float(value) for value in line] for line in printed]
-    path = ROOT / "solutions" / "11_probing" / "11_probing.ipynb"
-    notebook = nbformat.read(path, as_version=nbformat.NO_CONVERT)
-    (task,) = (cell.source for cell in notebook.cells if cell.id == "explain-probe-task")
-    rows = [re.findall(r"\.\d+|\d\.\d+", line) for line in task.splitlines() if line[:1] == "|"]
-    rows = [[float(value) for value in row] for row in rows if row]
+    number = re.compile(r"\d?\.\d+")
+    told = printed("chapters/11_probing.ipynb").splitlines()
+    lines = [{float(value) for value in number.findall(line)} for line in told]
+    task = sources("solutions/11_probing/11_probing.ipynb").partition("## 11.6")[2]
+    rows = [number.findall(line) for line in task.splitlines() if line[:1] == "|"]
+    rows = [{float(value) for value in row} for row in rows if row]
     assert len(rows) >= 5
     for row in rows:
-        assert any(set(row) <= set(line) for line in printed), row
+        assert any(row <= line for line in lines), row

@@ -9,6 +9,7 @@ import pytest
 import torch
 from chapter_code import definitions
 from chapter_rules import CHAPTERS
+from intervals import interval
 from torch import Tensor
 
 from attnlib import pretrained
@@ -38,12 +39,6 @@ def today() -> SimpleNamespace:
 def stretches(today: SimpleNamespace) -> Tensor:
     """Four reviews of 256 tokens."""
     return today.long_reviews(4, 256, start=60)
-
-
-def interval(values: Tensor) -> tuple[float, float]:
-    """The ends of a 95 % interval of the mean, over reviews."""
-    half = 1.96 * values.double().std() / len(values) ** 0.5
-    return float(values.mean() - half), float(values.mean() + half)
 
 
 # --- four lines -----------------------------------------------------------------------------------

@@ -18,14 +18,13 @@ from torch import Tensor
 
 from attnlib import check as checking
 from attnlib.check import MIME, NotYet, check, protocol
-from attnlib.check.comparison import complaint, difference, same
+from attnlib.check.comparison import complaint, difference
 from attnlib.check.protocol import (
     Answer,
     Case,
     Raised,
     ask,
     brief,
-    describe,
     from_json,
     read_answers,
     to_json,
@@ -84,22 +83,9 @@ def test_what_is_not_finite_survives() -> None:
     assert through_json(-math.inf) == -math.inf
 
 
-def test_large_numbers_survive() -> None:
-    assert through_json(torch.tensor([2**62 + 1])).item() == 2**62 + 1
-    assert through_json(2**70) == 2**70
-
-
 def test_a_tensor_with_a_gradient_and_a_view_can_be_encoded() -> None:
     x = torch.arange(6.0).reshape(2, 3).requires_grad_()
     assert torch.equal(through_json(x.T), x.detach().T)
-
-
-def test_a_numpy_number_is_a_number() -> None:
-    assert [through_json(x) for x in (np.float32(0.5), np.int64(3), np.bool_(True))] == [
-        0.5,
-        3,
-        True,
-    ]
 
 
 @each(
@@ -257,15 +243,6 @@ def compare(
     return told and told.rpartition(" (f(")[0]
 
 
-def test_a_name_for_the_mistake_comes_first() -> None:
-    wrong = {"You add.": torch.tensor([9.0])}
-    told = compare(torch.tensor([1.0]), torch.tensor([9.0]), (1,), (1,), wrong, 1e-4)
-    assert told == "You add"
-    told = compare(torch.tensor([1.0]), torch.tensor([8.0]), (1,), (1,), wrong, 1e-4)
-    assert "got 8, expected 1" in str(told)
-    assert compare(torch.tensor([1.0]), torch.tensor([1.0]), (1,), (1,), wrong, 1e-4) is None
-
-
 def test_a_mistake_that_is_right_in_this_case_is_not_named() -> None:
     assert compare(1.0, 1.0, (), (), {"You add.": 1.0}, 1e-4) is None
     # the mistake is as good as right here, and the answer is as good as the mistake
@@ -306,11 +283,6 @@ def cases_of(*pairs: tuple[Any, Any], **mistakes: list[Any]) -> list[Case]:
 
 def answers_of(*outputs: Any) -> list[Answer]:
     return [Answer(output, (i,)) for i, output in enumerate(outputs)]
-
-
-def test_the_mistake_that_explains_every_case_is_named() -> None:
-    cases = cases_of((0, 10), (1, 20), (2, 30), half=[1, 9, 9], whole=[1, 2, 3])
-    assert complaint("f", cases, answers_of(1, 2, 3), 1e-4) == "whole (f(0))"
 
 
 def test_a_mistake_that_explains_some_cases_only_is_not_named() -> None:
@@ -441,11 +413,6 @@ def test_of_two_mistakes_the_one_that_fits_the_right_cases_too_is_named() -> Non
     assert complaint("f", swapped, answers_of(1, 20), 1e-4) == "second (f(0))"
 
 
-def test_the_case_that_shows_the_mistake_is_told() -> None:
-    cases = cases_of((0, 10), (1, 20), slip=[10, 2])
-    assert complaint("f", cases, answers_of(10, 2), 1e-4) == "slip (f(1))"
-
-
 def test_a_constant_answer_is_called_one() -> None:
     cases = cases_of((0, 10), (1, 20), (2, 30))
     assert "whatever it is given" in str(complaint("f", cases, answers_of(10, 10, 10), 1e-4))
@@ -462,15 +429,6 @@ def test_a_forgotten_return_is_called_one() -> None:
     assert told.startswith("the answer is None, expected a float32 tensor of shape (2, 3): is a r")
     told = str(complaint("f", cases, answers_of(None, None), 1e-4, lambda args, x: x.sum()))
     assert told.startswith("the answer is None: is a return missing?")
-
-
-def test_all_right_is_no_complaint() -> None:
-    assert complaint("f", cases_of((0, 10), (1, 20)), answers_of(10, 20), 1e-4) is None
-
-
-def test_a_wrong_last_case_is_found() -> None:
-    told = complaint("f", cases_of((0, 1), (1, 2), (2, 3)), answers_of(1, 2, 4), 1e-4)
-    assert told == "the answer is 4, expected 3 (f(2))"
 
 
 def test_answers_that_need_not_be_equal_are_accepted_by_a_function() -> None:
@@ -546,11 +504,6 @@ def test_the_line_that_raised_is_told() -> None:
     assert told.startswith("RuntimeError: ")
 
 
-def test_what_no_task_returns_is_told() -> None:
-    told = read_answers(ask("f", lambda: {1, 2}, [to_json(())]))[0].output.error
-    assert told.startswith("returned a set; a task returns None, bool")
-
-
 @each(
     "data",
     [None, [], {}, {"answers": 3}, {"answers": [3]}, {"answers": [{"output": {"x": 1, "y": 2}}]}],
@@ -558,10 +511,6 @@ def test_what_no_task_returns_is_told() -> None:
 def test_a_forged_bundle_is_a_value_error(data: Any) -> None:
     with pytest.raises(ValueError, match="bundle|no encoded value"):
         read_answers(data)
-
-
-def test_an_answer_without_output_is_none() -> None:
-    assert read_answers({"answers": [{}]})[0].output is None
 
 
 # the check cell, before the student's eyes
@@ -720,13 +669,6 @@ def test_an_own_function_may_be_a_partial_or_a_script(beside: Path) -> None:
         check("double", partial(torch.mul, other=2))
 
 
-def test_the_library_is_no_answer(beside: Path) -> None:
-    from attnlib.attention import causal_mask
-
-    with pytest.raises(NotYet, match="comes from attnlib.attention: write your own"):
-        check("double", causal_mask)
-
-
 def test_an_unknown_task_is_told_the_known_ones(beside: Path) -> None:
     with pytest.raises(NotYet, match="the tasks are anything, double"):
         check("duoble", own("def double(x):\n    return 2 * x"))
@@ -816,11 +758,3 @@ def test_the_bundle_is_shown_under_its_own_type(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(IPython.display, "display", lambda *a, **k: shown.append((a, k)))
     checking.show({"task": "f", "answers": []})
     assert shown == [(({MIME: {"task": "f", "answers": []}},), {"raw": True})]
-
-
-def test_kinds_are_described() -> None:
-    assert describe([1]) == "a list of 1"
-    assert describe(True) == "a bool"
-    assert describe(None) == "None"
-    assert same(A, A.clone())
-    assert not same(A, object())

@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from erasing import falls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,9 +18,6 @@ from attnlib.explain.faithfulness import (
     uniform,
 )
 from attnlib.explain.heads import interval
-from attnlib.models.classifiers import AttentionClassifier
-from attnlib.training.classification import Examples, classify_all, predict
-from recipes.classification import fit_classifier
 
 quick = settings(max_examples=40)
 MASK = torch.arange(9) < torch.tensor([9, 6, 4, 2, 1])[:, None]
@@ -149,27 +145,6 @@ def test_selecting_moves_tokens_together():
     ids, mask = select(IDS, IDS != 0, kept)
     assert ids.tolist() == [[3, 5, 6], [8, 0, 0], [9, 0, 0]]
     assert torch.equal(mask, ids != 0)
-
-
-@pytest.mark.claim(29)
-def test_informed_orders_beat_random_ones():
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(5, 20, (200, 8), generator=generator)
-    labels = torch.randint(2, (200,), generator=generator)
-    positions = torch.randint(8, (200,), generator=generator)
-    ids[torch.arange(200), positions] = 3 + labels
-    data = Examples(ids, ids > 0, labels.float())
-    torch.manual_seed(0)
-    model = AttentionClassifier(20, 12, 8, "average")
-    fit_classifier(model, data, 15, lr=1e-2, progress=False)
-    found, mask = classify_all(model, data), ids > 0
-    informed, blind = found.attention, random_scores(mask)
-    without, only = (
-        [falls(predict(model), ids, mask, scores, only=only).mean() for scores in (informed, blind)]
-        for only in (False, True)
-    )
-    assert without[0] > without[1] + 0.1
-    assert only[0] < only[1] - 0.1
 
 
 def test_random_scores_know_nothing_and_differ():

@@ -152,14 +152,6 @@ def test_l2_is_at_most_l1(seed, d):
     assert aggregate(sparse, "l2").item() == pytest.approx(d * aggregate(sparse, "l1").item())
 
 
-@pytest.mark.claim(25)
-def test_the_l2_that_the_notes_print_is_another_number():
-    G = torch.tensor([[3.0, -4.0]])
-    printed = G.abs().mean(-1)
-    assert torch.equal(printed, aggregate(G, "l1"))
-    assert aggregate(G, "l2").item() == 5.0 != printed.item()
-
-
 def test_masks_and_wrong_names():
     assert (aggregate(grads(3, 4, 5), "l2", MASK)[~MASK] == 0).all()
     with pytest.raises(ValueError, match="how must be one of"):
@@ -184,33 +176,6 @@ def test_gradient_times_input_of_a_linear_score_is_exact():
     torch.testing.assert_close(gradient_times_input(score, x), x @ w)
 
 
-def test_gradient_times_input_token_by_token():
-    model = model_of("lstm")
-    x = model.embed(IDS[:1]).detach()
-    G = gradient(model.scorer(MASK[:1], detach=True), x)
-    sums = [sum(G[0, t, j].item() * x[0, t, j].item() for j in range(6)) for t in range(4)]
-    found = gradient_times_input(model.scorer(MASK[:1], detach=True), x, MASK[:1])[0]
-    assert found.tolist() == pytest.approx(sums)
-
-
-def test_integrated_gradients_are_complete():
-    for i, (score, x) in enumerate(scorers()):
-        if i not in (0, 2, 4):  # detached: the gradient of another function; the
-            continue  # transformer turns so sharply near x that it would need many steps
-        baseline = grads(*x.shape, seed=2)
-        with torch.no_grad():
-            way = score(x) - score(baseline.expand_as(x))
-        errors = [
-            (integrated_gradients(score, x, baseline, steps).sum(-1) - way).abs().max().item()
-            for steps in (10, 40)
-        ]
-        assert errors[1] < 1e-3
-        if i != 4:  # the convolution has kinks (ReLU), which the midpoints may miss
-            assert errors[1] < errors[0] / 4
-    with pytest.raises(ValueError, match="steps"):
-        integrated_gradients(score, x, steps=0)
-
-
 def test_integrated_gradients_of_a_square_by_hand():
     """Σ (x² − x₀²), for any number of steps: the midpoint is exact where the gradient is linear."""
     x, start = grads(2, 4, 6), grads(6, seed=1)
@@ -219,6 +184,8 @@ def test_integrated_gradients_of_a_square_by_hand():
         found = integrated_gradients(square, x, start, steps)
         torch.testing.assert_close(found, (x**2 - start**2).sum(-1))
         torch.testing.assert_close(integrated_gradients(square, x, steps=steps), (x**2).sum(-1))
+    with pytest.raises(ValueError, match="steps"):
+        integrated_gradients(square, x, steps=0)
 
 
 # --- leaving out ------------------------------------------------------------------------------

@@ -13,13 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 from nbformat import NotebookNode
 
-from grading import build
+from grading import build, sandbox
 from grading.autograde import grade_class, pool
 from grading.settings import ROOT, Places
 from grading.submission import How
 from grading.watch import Limits
+
+# on the test machine of the project a missing sandbox fails
+REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
+needs_sandbox = pytest.mark.skipif(
+    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
+)
 
 
 def released_class(name: str, home: Path) -> Places:
@@ -70,6 +77,24 @@ def hand_in(places: Places, name: str, student: str, work: Any) -> Path:
     elif work is not None:
         path.write_text(json.dumps(work))  # as it is, valid or not
     return path
+
+
+def reports(places: Places, name: str) -> dict[str, bytes]:
+    """The reports of an exercise by student, as they lie there."""
+    found = places.autograded.glob(f"*/{name}/report.json")
+    return {path.parent.parent.name: path.read_bytes() for path in found}
+
+
+def in_gradebook(places: Places, name: str) -> dict[tuple[str, str], tuple[float, bool]]:
+    """By student and task: the points, and whether a person has to look."""
+    from nbgrader.api import Gradebook
+
+    with Gradebook(places.gradebook, "attention") as gradebook:
+        return {
+            (sent.student.id, grade.name): (grade.score, grade.needs_manual_grade)
+            for sent in gradebook.assignment_submissions(name)
+            for grade in sent.notebooks[0].grades
+        }
 
 
 def points(report: Mapping[str, Any]) -> float:

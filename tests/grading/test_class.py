@@ -1,4 +1,4 @@
-"""A class of forty, from the release to the marks: every row is known before it is graded."""
+"""A class of thirty, from the release to the marks: every row is known before it is graded."""
 
 import csv
 import json
@@ -14,8 +14,18 @@ from typing import Any
 
 import nbformat
 import pytest
-from attacks import ATTACKS, NAME, RIGHT, SOLVED, submission
-from classroom import answered, deadly, hand_in, notebook, released_class, run_class, solved
+from attacks import NAME, RIGHT, SOLVED
+from classroom import (
+    answered,
+    deadly,
+    hand_in,
+    in_gradebook,
+    needs_sandbox,
+    released_class,
+    reports,
+    run_class,
+    solved,
+)
 from each import each
 
 from grading import __main__ as command
@@ -29,10 +39,6 @@ from grading.settings import Places
 from grading.submission import How, grade_one, points, report_path
 from grading.watch import Limits
 
-REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
-needs_sandbox = pytest.mark.skipif(
-    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
 LIMITS = Limits(cell_seconds=12, total_seconds=120, memory=800 << 20)
 TASKS = points(NAME)
 GRADED, CRASHED, LATE, ABSENT = "graded", "crashed", "timed out", "not submitted"
@@ -164,31 +170,10 @@ def terrible_students() -> list[Student]:
     ]
 
 
-def cheats() -> list[Student]:
-    """Some of the attacks; all of them are in test_attacks.py."""
-    names = (
-        "check cell edited",
-        "check cell deleted",
-        "points raised",
-        "the library's own",
-        "numpy allclose replaced",
-        "a bundle for every call",
-        "files written",
-    )
-    return [
-        Student(
-            file(submission(ATTACKS[name], notebook("exercises", NAME))),
-            {"word_map": (3.0, GRADED) if ATTACKS[name].honest == GRADED else (0.0, MANUAL)},
-        )
-        for name in names
-    ]
-
-
 def the_class() -> dict[str, Student]:
-    """Forty students by id, the kinds mixed."""
-    everybody = [*good_students(), *cheats(), *terrible_students()]
-    everybody += [Student(file(solved(NAME)), FULL) for _ in range(40 - len(everybody))]
-    order = sorted(range(len(everybody)), key=lambda i: (i * 17) % 40)
+    """Thirty students by id, the kinds mixed; those who attack the marks: test_attacks.py."""
+    everybody = [*good_students(), *terrible_students()]
+    order = sorted(range(len(everybody)), key=lambda i: (i * 17) % len(everybody))
     return {f"s{place:02d}": everybody[i] for place, i in enumerate(order)}
 
 
@@ -215,8 +200,8 @@ class Graded:
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
-    """Forty submissions released, collected, graded (with a kill in the middle), and marked."""
-    home = tmp_path_factory.mktemp("forty") / "class"
+    """Thirty submissions released, collected, graded (with a kill in the middle), and marked."""
+    home = tmp_path_factory.mktemp("thirty") / "class"
     places, students = Places(home, home / "dist"), the_class()
     assert build.release(NAME, None, places).exists()
     places.roster.write_text("id,name\n" + "".join(f"{s},Student {s}\n" for s in students))
@@ -226,13 +211,13 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     assert sum(row.status == "duplicate" for row in collected) == 1
     order = autograde.handed_in(NAME, places)
     kill_in_the_middle(home, order, enough=6)
-    before = reports(places)
+    before = reports(places, NAME)
     assert 6 <= len(before) < len(order), "the first run was not killed in its middle"
     found = run_class(NAME, home, order, LIMITS)
     assert [report["student"] for report in found] == order
     with write_marks(places).open(encoding="utf-8-sig", newline="") as table:
         rows = list(csv.DictReader(table))
-    return Graded(students, places, before, reports(places), rows)
+    return Graded(students, places, before, reports(places, NAME), rows)
 
 
 def kill_in_the_middle(home: Path, students: list[str], enough: int) -> None:
@@ -251,7 +236,7 @@ def kill_in_the_middle(home: Path, students: list[str], enough: int) -> None:
     )
     try:
         until = time.monotonic() + 300
-        while len(reports(Places(home))) < enough and time.monotonic() < until:
+        while len(reports(Places(home), NAME)) < enough and time.monotonic() < until:
             assert first.poll() is None, "the first run has ended by itself"
             time.sleep(0.05)
     finally:
@@ -274,18 +259,10 @@ def marked(mark: str) -> list[str]:
     return found
 
 
-def reports(places: Places) -> dict[str, bytes]:
-    """The reports by student, as they lie there."""
-    return {
-        path.parent.parent.name: path.read_bytes()
-        for path in places.autograded.glob(f"*/{NAME}/report.json")
-    }
-
-
 @pytest.mark.long
 @needs_sandbox
 def test_there_is_a_row_for_every_student_and_task(graded: Graded) -> None:
-    assert len(graded.students) == 40
+    assert len(graded.students) == 30
     found = [(row["student"], row["exercise"], row["task"]) for row in graded.rows]
     assert sorted(found) == sorted((s, NAME, task) for s in graded.students for task in TASKS)
 
@@ -326,20 +303,17 @@ def test_a_third_run_changes_nothing(graded: Graded) -> None:
         how = How(graded.places, "a seed", LIMITS)
         for student, report in graded.after.items():
             assert grade_one(NAME, student, how) == json.loads(report)
-    assert reports(graded.places) == graded.after
+    assert reports(graded.places, NAME) == graded.after
 
 
 @pytest.mark.long
 @needs_sandbox
 def test_the_gradebook_agrees_with_the_marks(graded: Graded) -> None:
-    from nbgrader.api import Gradebook
-
-    with Gradebook(graded.places.gradebook, "attention") as gradebook:
-        for row in graded.rows:
-            if row["status"] != ABSENT:
-                grade = gradebook.find_grade(row["task"], NAME, NAME, row["student"])
-                assert grade.score == float(row["points"]), row
-                assert grade.needs_manual_grade == (row["status"] == MANUAL), row
+    found = in_gradebook(graded.places, NAME)
+    for row in graded.rows:
+        if row["status"] != ABSENT:
+            told = float(row["points"]), row["status"] == MANUAL
+            assert found[row["student"], row["task"]] == told, row
 
 
 @pytest.mark.long

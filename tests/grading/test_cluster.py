@@ -24,11 +24,11 @@ import nbformat
 import pytest
 from attacks import NAME
 from canned import deadly
-from classroom import hand_in, released_class
+from classroom import hand_in, needs_sandbox, released_class, reports
 from works import SEED, TASKS, WORKS, can
 
 from grading import __main__ as command
-from grading import cluster, sandbox, submission
+from grading import cluster, submission
 from grading.autograde import grade_class
 from grading.build import BuildError
 from grading.marks import write_marks
@@ -37,13 +37,9 @@ from grading.settings import ROOT, Places
 from grading.submission import How
 
 pytest.importorskip("distributed", reason="no dask here: pip install distributed")
-REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
-needs_sandbox = pytest.mark.skipif(
-    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
 pytestmark = [needs_sandbox, pytest.mark.long]
 STUDENTS = [f"s{i:02d}" for i in range(60)]
-REAL = STUDENTS[2::10]  # whose works run in sandboxes
+REAL = STUDENTS[2::20]  # whose works run in sandboxes
 
 
 @dataclass
@@ -127,11 +123,6 @@ class Graded:
     found: list[Any]
 
 
-def reports(places: Places) -> dict[str, bytes]:
-    found = places.autograded.glob(f"*/{NAME}/report.json")
-    return {path.parent.parent.name: path.read_bytes() for path in found}
-
-
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     """A class whose cluster loses a worker, wins one, loses its scheduler, and is started anew."""
@@ -163,7 +154,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
             said = str(error)
         assert not events, "not all has happened"
         ours.close()
-        before = reports(places)
+        before = reports(places, NAME)
         found = grade(how, ours.open(3))
     return Graded(places, said, before, written, found)
 
@@ -244,7 +235,7 @@ def test_a_worker_that_cannot_grade_is_no_verdict(
             grade(How(places, SEED), address, ["student"])
     assert told in str(e.value)
     assert ("PATH" not in about) or socket.gethostname() in str(e.value)
-    assert reports(places) == {}
+    assert reports(places, NAME) == {}
 
 
 def test_a_cluster_that_is_not_there_is_told_in_a_sentence(

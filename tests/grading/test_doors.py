@@ -1,22 +1,18 @@
 """Doors of a sandbox to the machine, to others and to the solutions: each is shut."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from classroom import needs_sandbox
 from each import each
 
-from grading import sandbox
 from grading.sandbox import Scene, run
 from grading.watch import Limits
 
-REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
-pytestmark = pytest.mark.skipif(
-    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
+pytestmark = needs_sandbox
 LIMITS = Limits(cell_seconds=30, total_seconds=240, output=60 << 20)
 JUDGE = Path(__file__).parents[2] / "grading" / "judge.py"
 assert JUDGE.exists(), "else this door would be shut by its absence"

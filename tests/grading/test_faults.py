@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from attacks import NAME
-from classroom import hand_in, released_class
+from classroom import hand_in, in_gradebook, needs_sandbox, released_class, reports
 from each import each
 from works import WORKS
 
@@ -30,10 +30,6 @@ from grading.settings import Places
 from grading.submission import How
 from grading.watch import Limits
 
-REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
-needs_sandbox = pytest.mark.skipif(
-    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
 pytestmark = [needs_sandbox, pytest.mark.long]
 LIMITS = Limits(cell_seconds=40, total_seconds=200)
 STUDENTS = [f"s{i:02d}" for i in range(40)]
@@ -125,12 +121,6 @@ def grade(places: Places, students: list[str]) -> None:
     grade_class(NAME, students, how, lambda: ThreadPoolExecutor(1), progress=False)
 
 
-def graded(places: Places) -> dict[str, bytes]:
-    """The reports that lie there."""
-    found = places.autograded.glob(f"*/{NAME}/report.json")
-    return {path.parent.parent.name: path.read_bytes() for path in found}
-
-
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, dict[str, Any]]:
     """A class that was graded through all faults, and what each run has said and left."""
@@ -152,20 +142,20 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, dict[str, 
         grade(places, STUDENTS[:4])
         at = 4
         for name, (_, fault) in FAULTS.items():
-            before = graded(places)
+            before = reports(places, NAME)
             with pytest.MonkeyPatch.context() as inner:
                 known_before = dict(known)
                 if "bubblewrap" in name:
                     known.clear()
                 fault(inner, places)
-                told[name] = (stopped(places, STUDENTS), before, graded(places))
+                told[name] = (stopped(places, STUDENTS), before, reports(places, NAME))
                 known |= known_before
             at += 2
             grade(places, STUDENTS[:at])
         for name, trouble in (("locked", locked), ("torn", torn)):
-            before = graded(places)
+            before = reports(places, NAME)
             with trouble(places):
-                told[name] = (stopped(places, STUDENTS), before, graded(places))
+                told[name] = (stopped(places, STUDENTS), before, reports(places, NAME))
         grade(places, STUDENTS)
     return places, told
 
@@ -211,13 +201,10 @@ def test_all_240_rows_are_as_foreseen_in_the_end(faulty: Any) -> None:
 
 
 def test_the_gradebook_agrees(faulty: Any) -> None:
-    from nbgrader.api import Gradebook
-
-    with Gradebook(faulty[0].gradebook, "attention") as gradebook:
-        for number, student in enumerate(STUDENTS):
-            for task, (most, status) in WORKS[number % len(WORKS)][1].items():
-                grade = gradebook.find_grade(task, NAME, NAME, student)
-                assert (grade.score, grade.needs_manual_grade) == (most, status == MANUAL)
+    found = in_gradebook(faulty[0], NAME)
+    for number, student in enumerate(STUDENTS):
+        for task, (most, status) in WORKS[number % len(WORKS)][1].items():
+            assert found[student, task] == (most, status == MANUAL)
 
 
 def test_nothing_half_written_is_left(faulty: Any) -> None:

@@ -4,22 +4,17 @@ A hint, no lock: nothing here tries the other ways, and none is closed for their
 """
 
 import json
-import os
 
 import nbformat
 import pytest
+from classroom import needs_sandbox
 from each import each
 
 from attnlib.check.means import reached, refused
-from grading import sandbox
 from grading.preprocess import scene
 from grading.sandbox import run
 from grading.tasks import EXERCISES, exercise
 
-REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
-needs_sandbox = pytest.mark.skipif(
-    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
 TASKS = [
     (name, task) for name in EXERCISES for task, one in exercise(name).items() if one.forbidden
 ]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from classroom import REQUIRED, needs_sandbox
 from each import each
 
 from grading import sandbox, warm
@@ -22,10 +24,6 @@ from grading.sandbox import Run, SandboxError, Scene, run
 from grading.watch import Limits, parsed, program, tree, watch
 
 ROOT = Path(__file__).parents[2]
-REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
-needs_sandbox = pytest.mark.skipif(
-    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
 SMALL = Limits(
     cell_seconds=8,
     total_seconds=90,
@@ -206,18 +204,16 @@ WAYS = ["a warm interpreter's copies", pytest.param("new interpreters", marks=py
 @pytest.fixture(scope="module", params=WAYS)
 def runs(request: pytest.FixtureRequest) -> dict[str, "Future[Run]"]:
     """Every case under way, four at a time; a test waits for its own."""
-    course = [
-        str(ROOT / name)
-        for name in (
-            "solutions",
-            "grading",
-            "exercises",
-            "attnlib",
-            "tests",
-            ".git",
-            "grading/gradebook.db",
-        )
-    ]
+    names = (
+        "solutions",
+        "grading",
+        "exercises",
+        "attnlib",
+        "tests",
+        ".git",
+        "grading/gradebook.db",
+    )
+    course = [str(ROOT / name) for name in names]
     secrets = [*course, str(Path.home() / ".ssh"), "/etc/passwd", "/var"]
     pool = ThreadPoolExecutor(4)  # most of them wait
     with pytest.MonkeyPatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as server:
@@ -438,57 +434,17 @@ def soon(what) -> bool:
 
 def as_an_ordinary_user(code: str) -> "subprocess.CompletedProcess[str]":
     """What a program does that is not root's, which the machine's own interpreter runs."""
-    python = [
-        part
-        for folder in sandbox.bound()
-        if folder.is_relative_to("/root")
-        for part in (
-            "--perms",
-            "0755",
-            "--dir",
-            str(folder.parent),
-            "--ro-bind",
-            str(folder),
-            str(folder),
-        )
-    ]
-    parents = [
-        part
-        for folder in sandbox.bound()
-        if folder.is_relative_to("/root")
-        for parent in reversed(folder.parents[:-2])
-        for part in ("--perms", "0755", "--dir", str(parent))
-    ]
+    words = shlex.split("bwrap --dev-bind / / --tmpfs /root --chmod 0755 /root")
+    ours = [folder for folder in sandbox.bound() if folder.is_relative_to("/root")]
+    parents = [parent for folder in ours for parent in reversed(folder.parents[:-2])]
+    for parent in [*parents, *(folder.parent for folder in ours)]:
+        words += ["--perms", "0755", "--dir", str(parent)]
+    for folder in ours:
+        words += ["--ro-bind", str(folder), str(folder)]
+    words += shlex.split("--cap-drop ALL --cap-add CAP_SETUID --cap-add CAP_SETGID")
+    words += shlex.split("setpriv --reuid 1000 --regid 1000 --clear-groups")
     done = subprocess.run(
-        [
-            "bwrap",
-            "--dev-bind",
-            "/",
-            "/",
-            "--tmpfs",
-            "/root",
-            "--chmod",
-            "0755",
-            "/root",
-            *parents,
-            *python,
-            "--cap-drop",
-            "ALL",
-            "--cap-add",
-            "CAP_SETUID",
-            "--cap-add",
-            "CAP_SETGID",
-            "setpriv",
-            "--reuid",
-            "1000",
-            "--regid",
-            "1000",
-            "--clear-groups",
-            sys.executable,
-            "-B",
-            "-c",
-            code,
-        ],
+        [*words, sys.executable, "-B", "-c", code],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -120,16 +120,6 @@ def test_half_a_character_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     assert found == ["cell 2 uses ctypes"]
 
 
-def test_twice_the_cells_take_about_twice_the_time() -> None:
-    def seconds(count: int) -> float:
-        start = time.process_time()
-        scan(CHAIN[:count])
-        return time.process_time() - start
-
-    few, many = min(seconds(750) for _ in range(3)), min(seconds(3_000) for _ in range(3))
-    assert many < 12 * few  # four times the cells; cubic would be 64 times
-
-
 @each("name", solutions())
 def test_nothing_is_said_of_the_solutions(name: str) -> None:
     notebook: Any = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", as_version=4)

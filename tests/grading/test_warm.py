@@ -13,15 +13,13 @@ from typing import Any
 
 import nbformat
 import pytest
+from classroom import REQUIRED, needs_sandbox
 
-from grading import sandbox, warm
+from grading import warm
 from grading.sandbox import SandboxError, Scene, run
 from grading.watch import Limits, end
 
-REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
-pytestmark = pytest.mark.skipif(
-    not REQUIRED and sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
+pytestmark = needs_sandbox
 
 
 @pytest.fixture

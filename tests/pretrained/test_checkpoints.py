@@ -13,33 +13,26 @@ from attnlib.models import Elman, NeuralNgram, Recurrent, Transformer, Transform
 from attnlib.tokenizers import BPE
 from recipes.cards import save
 
-MODELS = {
-    "ZeroLayer": lambda: ZeroLayer(vocab_size=9, d_model=4),
-    "NeuralNgram": lambda: NeuralNgram(vocab_size=9, n=3, d_model=4, d_hidden=5),
-    "Elman": lambda: Elman(vocab_size=9, d_model=4, d_hidden=5),
-    "Recurrent": lambda: Recurrent(vocab_size=9, d_model=4, d_hidden=5, cell="gru"),
-    "Transformer": lambda: Transformer(TransformerConfig(vocab_size=9, d_model=4, heads=2)),
-    "tied": lambda: Transformer(TransformerConfig(vocab_size=9, d_model=4, heads=2, tied=True)),
-}
-CONFIGS = {
-    "ZeroLayer": {"vocab_size": 9, "d_model": 4},
-    "NeuralNgram": {"vocab_size": 9, "n": 3, "d_model": 4, "d_hidden": 5},
-    "Elman": {"vocab_size": 9, "d_model": 4, "d_hidden": 5},
-    "Recurrent": {"vocab_size": 9, "d_model": 4, "d_hidden": 5, "cell": "gru"},
-    "Transformer": {"vocab_size": 9, "d_model": 4, "heads": 2},
-    "tied": {"vocab_size": 9, "d_model": 4, "heads": 2, "tied": True},
+CASES = {
+    "ZeroLayer": (ZeroLayer, {"vocab_size": 9, "d_model": 4}),
+    "NeuralNgram": (NeuralNgram, {"vocab_size": 9, "n": 3, "d_model": 4, "d_hidden": 5}),
+    "Elman": (Elman, {"vocab_size": 9, "d_model": 4, "d_hidden": 5}),
+    "Recurrent": (Recurrent, {"vocab_size": 9, "d_model": 4, "d_hidden": 5, "cell": "gru"}),
+    "Transformer": (Transformer, {"vocab_size": 9, "d_model": 4, "heads": 2}),
+    "tied": (Transformer, {"vocab_size": 9, "d_model": 4, "heads": 2, "tied": True}),
 }
 
 
 def saved(folder, case="Transformer", seed=0):
+    kind, config = CASES[case]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = MODELS[case]()
-    about = {"config": CONFIGS[case], "command": "python -m recipes mine", "seed": seed}
+        model = kind(TransformerConfig(**config)) if kind is Transformer else kind(**config)
+    about = {"config": config, "command": "python -m recipes mine", "seed": seed}
     return model, save("mine", model, about, folder)
 
 
-@each("case", MODELS)
+@each("case", CASES)
 def test_round_trip_in_half_precision(folder, case):
     model, path = saved(folder, case)
     loaded = pretrained.load("mine")
@@ -76,7 +69,7 @@ def test_card_holds_what_it_was_told_and_the_hash(folder):
         "kind": "Transformer",
         "file": "mine.safetensors",
         "sha256": found,
-        "config": CONFIGS["Transformer"],
+        "config": CASES["Transformer"][1],
         "command": "python -m recipes mine",
         "seed": 7,
     }

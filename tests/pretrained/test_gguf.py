@@ -120,16 +120,6 @@ def test_every_byte_is_unpacked_as_the_reference_has_it(name, unpack):
     assert len(np.unique(blocks[:, 4:])) == 256
 
 
-def test_a_block_by_hand():
-    """d 2, m −3; the first number is in the low half of the first byte, the 17th in its high."""
-    block = struct.pack("<ee", 2, -3) + bytes([0xF1, *(0x40 for _ in range(15))])
-    found = unpack_q4_1(torch.tensor([list(block)], dtype=torch.uint8))
-    assert found.tolist() == [[-1.0, *[-3.0] * 15, 27.0, *[5.0] * 15]]
-    block = struct.pack("<e", 0.5) + bytes([0x80, 0xFF, *range(30)])
-    found = unpack_q8_0(torch.tensor([list(block)], dtype=torch.uint8))
-    assert found[0, :5].tolist() == [-64.0, -0.5, 0.0, 0.5, 1.0]
-
-
 def test_it_is_a_mapping(small):
     found = GGUF(str(small))
     assert (list(found), len(found), "a" in found, "x" in found) == (

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from gpt2_layout import wrong_weight
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -181,28 +182,13 @@ def test_each_weight_is_asked_for_once(tiny):
 
 @pytest.mark.parametrize("name", [*(f"blk.1.{n}" for n in GGUF_NAMES.values()), "token_embd"])
 def test_a_wrong_weight_of_a_file_is_named(tiny, name):
-    wrong_weight(to_gguf(tiny[1]), f"{name}.weight", TINY)
+    wrong_weight(to_gguf(tiny[1]), f"{name}.weight", TINY, from_llama)
 
 
 @pytest.mark.parametrize("name", ["layers.1.self_attn.k_proj", "layers.0.mlp.gate_proj", "norm"])
 def test_a_wrong_weight_of_the_library_is_named(tiny, name):
     bare = {key.removeprefix("model."): w for key, w in tiny[0].state_dict().items()}
-    wrong_weight(bare, f"{name}.weight", TINY)
-
-
-def wrong_weight(good, name, config):
-    """Missing, one row too many, turned: each is an error that says which weight it is."""
-    bad = {key: value for key, value in good.items() if key != name}
-    with pytest.raises(ValueError, match=rf"of 2 layers, .* 1 missing: {name}\. Is it"):
-        from_llama(bad, config)
-    longer = torch.cat([good[name], good[name][:1]])
-    wrongs = [longer, good[name][None]]
-    if good[name].ndim == 2 and good[name].shape[0] != good[name].shape[1]:
-        wrongs.append(good[name].T)
-    for wrong in wrongs:
-        message = rf"{name} of shape \({len(wrong)},.* does not give"
-        with pytest.raises(ValueError, match=message):
-            from_llama(good | {name: wrong}, config)
+    wrong_weight(bare, f"{name}.weight", TINY, from_llama)
 
 
 def test_another_size_and_another_family_are_refused(tiny):

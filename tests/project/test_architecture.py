@@ -24,7 +24,6 @@ from architecture import (
     over_budget,
     room_of,
     shortest,
-    size,
     sources,
     table,
     wrong_ways,
@@ -190,18 +189,6 @@ def test_what_is_printed_is_what_is_enforced(monkeypatch: pytest.MonkeyPatch) ->
     assert rooms == architecture.library_lines(sources())
 
 
-def test_what_is_no_code_does_not_count() -> None:
-    text = (
-        '"""A docstring\nof two lines."""\n\n# a comment\nimport math  # counts\n\n\n'
-        'class A:\n    """Another."""\n\n    def f(self, x):\n        """And another."""\n'
-        '        text = """a string\n        of two lines"""\n        return (\n'
-        "            x\n        )\n"
-    )
-    counted = size(text)
-    assert counted.lines == 8
-    assert counted.functions == ((6, "f", 11),)
-
-
 def test_code_over_its_budget_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {
         "long": "x = 1\n" * (MODULE_LINES + 1),
@@ -252,8 +239,3 @@ def test_the_picture_shows_the_imports() -> None:
     assert lines == ways
     for piece in LAYERS[0]:
         assert piece in picture(), f"the picture does not name {piece}"
-
-
-def test_a_picture_is_read() -> None:
-    text = 'flowchart BT\n  a["one"]\n  b["two"]\n  a --> b\n'
-    assert drawn(text) == ({"a", "b"}, {("a", "b")})

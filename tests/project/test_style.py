@@ -71,11 +71,6 @@ def test_nothing_is_kept_from_the_formatter() -> None:
     assert not found, "\n".join(found)
 
 
-def test_a_mark_for_the_formatter_is_found() -> None:
-    code = "x = 1\ny = '# fmt: skip'\nz = [1,2]  # fmt: skip\n"
-    assert list(comments(code)) == [("# fmt: skip", 3)]
-
-
 def test_the_strict_type_checker_finds_nothing() -> None:
     rooms = [room for room in ("attnlib", "recipes", "grading") if (ROOT / room).is_dir()]
     run_tool("mypy", "--strict", *rooms)
@@ -135,11 +130,3 @@ def test_no_old_name_survives() -> None:
 )
 def test_an_old_name_is_found(name: str, text: str, found: int) -> None:
     assert len(old_names(name, text)) == found
-
-
-def test_an_old_name_is_found_in_a_notebook() -> None:
-    cells = [
-        {"cell_type": "markdown", "source": ["Reading on,", " we Cache nothing"]},
-        {"cell_type": "code", "source": ["from attnlib.models import Cache\n", "Cache()"]},
-    ]
-    assert len(old_names("a.ipynb", json.dumps({"cells": cells}))) == 2

@@ -1,7 +1,6 @@
 """How many threads a notebook computes on, and that nothing else is told how many."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,18 +44,6 @@ def in_a_kernel(code: str) -> str:
 def test_a_kernel_computes_on_one_thread(unset: pytest.MonkeyPatch) -> None:
     later = "torch.set_num_threads(2); import attnlib.trace; print(torch.get_num_threads())"
     assert in_a_kernel(f"{IMPORT}{later}") == "1 1 1\n2\n"  # the reader has the last word
-
-
-@pytest.mark.slow
-def test_a_reader_who_has_chosen_is_left_alone(unset: pytest.MonkeyPatch) -> None:
-    unset.setenv("OMP_NUM_THREADS", "3")
-    assert in_a_kernel(IMPORT).split()[:2] == ["2", "2"]
-
-
-def test_a_script_is_left_alone(unset: pytest.MonkeyPatch) -> None:
-    code = "import IPython\n" + IMPORT  # loaded, but there is no kernel
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "2 2 None\n"
 
 
 class Shell:

@@ -9,8 +9,7 @@ from torch.nn import functional as F
 
 from attnlib import pretrained
 from attnlib.data import Reviews, Split, reviews
-from attnlib.pretrained import checkpoints, classifier, text
-from attnlib.tokenizers import Vocabulary
+from attnlib.pretrained import checkpoints, classifier
 from attnlib.training import classification as training
 from attnlib.training.classification import examples, vocabulary
 from recipes import classification
@@ -134,14 +133,6 @@ def test_guided_networks_are_trained_for_every_row_and_seed(few_reviews, tmp_pat
 def test_a_decoy_without_its_base_says_so(few_reviews, tmp_path):
     with pytest.raises(ValueError, match="no checkpoint 'rt-lstm'"):
         run("rt-lstm-decoy", tmp_path)
-
-
-def test_other_words_are_refused(few_reviews, tmp_path, monkeypatch):
-    run("rt-lstm", tmp_path)
-    other = Vocabulary.most_frequent(["a film"], min_count=1)
-    monkeypatch.setattr(text, "vocabulary", lambda source: other)
-    with pytest.raises(RuntimeError, match="rebuild it with python -m recipes rt-lstm"):
-        classifier("rt-lstm")
 
 
 def test_an_interrupted_recipe_writes_nothing(few_reviews, tmp_path, monkeypatch):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from each import each
+from tiny import sentences, translator
 
-from attnlib.models import Translator
 from recipes.gates import (
     HIGH,
     LOW,
@@ -14,18 +14,6 @@ from recipes.gates import (
     hard_concrete,
     p_open,
 )
-
-
-def translator(seed=0):
-    torch.manual_seed(seed)
-    settings = {"d_model": 12, "heads": 3, "layers": 2, "d_ff": 16, "positions": "rotary"}
-    return Translator(9, 8, **settings).double().eval()
-
-
-def pair(seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    source = torch.randint(3, 9, (4, 5), generator=generator)
-    return source, torch.randint(3, 8, (4, 6), generator=generator)
 
 
 @pytest.mark.claim(69)
@@ -68,7 +56,7 @@ def test_layers_come_in_the_order_in_which_they_were_made():
 @pytest.mark.parametrize("value", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize("row", range(6))
 def test_a_gate_multiplies_what_one_head_writes(row, value):
-    model, (source, target), gates = translator(), pair(), torch.ones(6, 3).double()
+    model, (source, target), gates = translator(), sentences(), torch.ones(6, 3).double()
     torch.testing.assert_close(
         model(source, target, gate_edits(model, gates)), model(source, target)
     )

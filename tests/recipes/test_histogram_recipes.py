@@ -63,18 +63,6 @@ def test_new_rows_are_repeatable_and_counted():
     assert not torch.equal(histogram.fresh(seed=4)(0)[0], ids)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("sees", "seed"), [("semantic", 0), ("positional", 2)])
-def test_a_start_of_the_recipe_trained_again_is_that_of_the_card(sees, seed):
-    one, _ = histogram.trained(sees, histogram.fresh(seed), seed, histogram.SHORT[sees])
-    validation = histogram.released_rows()[1]
-    looked_at = [part[: histogram.LOOKED_AT] for part in validation]
-    found = {"accuracy": histogram.judged(one, validation)["accuracy"]}
-    found |= histogram.map_facts(one, *looked_at)
-    on_card = SHIPPED[f"histogram-{sees}"]["starts"][seed]
-    assert found == pytest.approx({name: on_card[name] for name in found}, abs=0.01)
-
-
 class Fixed:
     """A model whose map marks equal symbols and, once more, oneself; it answers what it reads."""
 

@@ -1,27 +1,15 @@
 """Gates that are learned, and heads that are gone for good."""
 
 import torch
+from tiny import sentences, translator
 
-from attnlib.models import Translator
 from attnlib.models.seq2seq import translation_loss
 from recipes.gates import gate_edits, p_open
 from recipes.pruning import Gated, with_gates
 
 
-def translator():
-    torch.manual_seed(0)
-    settings = {"d_model": 12, "heads": 3, "layers": 2, "d_ff": 16, "positions": "rotary"}
-    return Translator(9, 8, **settings).double().eval()
-
-
-def pair():
-    generator = torch.Generator().manual_seed(0)
-    source = torch.randint(3, 9, (4, 5), generator=generator)
-    return source, torch.randint(3, 8, (4, 6), generator=generator)
-
-
 def test_a_copy_with_gates_does_what_the_edits_do_and_the_model_stays_as_it_was():
-    model, rows, gates = translator(), pair(), torch.ones(6, 3).double()
+    model, rows, gates = translator(), sentences(), torch.ones(6, 3).double()
     before = model(*rows)
     torch.testing.assert_close(with_gates(model, gates)(*rows), before)
     gates[2, 1], gates[3, 0], gates[5, 2] = 0, 0.4, 3
@@ -34,7 +22,7 @@ def test_a_copy_with_gates_does_what_the_edits_do_and_the_model_stays_as_it_was(
 def test_a_closed_head_does_not_come_back_in_training():
     gates = torch.ones(6, 3).double()
     gates[0, 2] = gates[3, 0] = 0
-    model, rows = with_gates(translator(), gates), pair()
+    model, rows = with_gates(translator(), gates), sentences()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
     before = model.encoder.blocks[0].attention.W_O.clone()
     for _ in range(5):
@@ -50,7 +38,7 @@ def test_a_closed_head_does_not_come_back_in_training():
 
 
 def test_noise_is_for_training_only_and_a_penalty_closes_gates():
-    model, rows = Gated(translator()), pair()
+    model, rows = Gated(translator()), sentences()
     model.eval()
     assert torch.equal(model(*rows), model(*rows))
     torch.testing.assert_close(model(*rows), with_gates(model.model, model.gates)(*rows))

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 import torch
 
 from attnlib import pretrained
@@ -44,25 +43,3 @@ def test_the_stored_card_is_that_of_the_recipe():
         assert len(curves) == len(recall.SEEDS)
         assert {len(curve) for curve in curves} == {1 + recall.STEPS // recall.EVERY}
         assert all(curve[0] < 0.25 for curve in curves)  # before training: guessing
-
-
-def test_a_result_is_no_model():
-    with pytest.raises(ValueError, match="a result: card"):
-        pretrained.load("recall")
-
-
-def test_the_beginning_of_a_stored_curve_is_made_again(monkeypatch):
-    """The long run of one network, interrupted after its first 250 steps."""
-    real = recall.recall
-
-    def until(m, step, batch=recall.BATCH):
-        if step == recall.EVERY + 1:
-            raise KeyboardInterrupt
-        return real(m, step, batch)
-
-    monkeypatch.setenv("TQDM_DISABLE", "1")
-    monkeypatch.setattr(recall, "recall", until)
-    monkeypatch.setattr(recall, "finished", lambda history: history)
-    found = recall.curve(8, 5e-3, 0, recall.STEPS)
-    stored = pretrained.card("recall")["share"]["8"]["0.005"][0]
-    assert found == pytest.approx(stored[:2], abs=0.02)

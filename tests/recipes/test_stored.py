@@ -180,24 +180,24 @@ def test_the_curve_on_a_card_is_that_of_its_model(name):
 
 @pytest.fixture(scope="module")
 def held_out_stream():
-    """All 2,500 test reviews as one row of ids."""
-    return token_stream(reviews("imdb").test.texts, pretrained.tokenizer())
+    """Every fifth of the 2,500 test reviews, as one row of ids."""
+    return token_stream(reviews("imdb").test.texts[::5], pretrained.tokenizer())
 
 
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", language.LANGUAGE_MODELS)
 def test_the_loss_of_a_language_model(name, held_out_stream, monkeypatch):
-    """Every row of the README, on the whole test split, with the weights that are shipped.
+    """Every row of the README, on a fifth of the test split, with the weights that are shipped.
 
-    Products in bfloat16, where the processor has it, take half the time and move a mean over
-    900,000 tokens by some 10⁻⁴.
+    Another fifth tells another mean, by some .003. Products in bfloat16, where the processor has
+    it, take half the time and move it by some 10⁻⁴.
     """
     model, told = pretrained.load(name), loss_of(pretrained.card(name))
     fast = partial(next_token_loss, dtype=language.quickest())
     monkeypatch.setattr("attnlib.training.language.next_token_loss", fast)
     found = evaluate(model, held_out_stream, language.LENGTH)
-    assert found == pytest.approx(told, abs=0.002)
+    assert found == pytest.approx(told, abs=0.01)
 
 
 @pytest.mark.slow
