@@ -331,7 +331,7 @@ ATTACKS: dict[str, Attack] = {
         "    except OSError:\n        pass",
     ),
     "client killed": Attack(
-        "PermissionError", answer="import os\nos.kill(os.getppid(), 9)\n" + WRONG
+        "Function not implemented", answer="import os\nos.kill(os.getppid(), 9)\n" + WRONG
     ),
     "start-up files": Attack(
         "uses subprocess",
