@@ -24,17 +24,17 @@ from importlib import import_module
 from typing import Any
 
 ALLOWED = {
-    "files": "read write readv writev pread64 pwrite64 preadv pwritev lseek open openat creat close"
-    " close_range dup dup2 dup3 pipe pipe2 stat fstat lstat newfstatat statx statfs fstatfs access"
-    " faccessat faccessat2 readlink readlinkat getdents getdents64 getcwd chdir fchdir mkdir mkdirat"
-    " rmdir rename renameat renameat2 link linkat symlink symlinkat unlink unlinkat chmod fchmod"
-    " fchmodat umask utime utimes utimensat futimesat truncate ftruncate fallocate fadvise64 fsync"
-    " fdatasync sendfile copy_file_range getxattr lgetxattr fgetxattr listxattr llistxattr"
-    " flistxattr",
+    "files": "read write readv writev pread64 pwrite64 preadv pwritev lseek open openat creat"
+    " close close_range dup dup2 dup3 pipe pipe2 stat fstat lstat newfstatat statx statfs fstatfs"
+    " access faccessat faccessat2 readlink readlinkat getdents getdents64 getcwd chdir fchdir"
+    " mkdir mkdirat rmdir rename renameat renameat2 link linkat symlink symlinkat unlink unlinkat"
+    " chmod fchmod fchmodat umask utime utimes utimensat futimesat truncate ftruncate fallocate"
+    " fadvise64 fsync fdatasync sendfile copy_file_range getxattr lgetxattr fgetxattr listxattr"
+    " llistxattr flistxattr",
     "memory": "brk munmap mremap mprotect madvise msync mbind get_mempolicy set_mempolicy",
     "processes and threads": "fork vfork exit exit_group wait4 waitid futex futex_waitv rseq"
-    " set_robust_list set_tid_address membarrier arch_prctl prctl restart_syscall getcpu sched_yield"
-    " sched_getaffinity sched_getparam sched_getscheduler sched_get_priority_max"
+    " set_robust_list set_tid_address membarrier arch_prctl prctl restart_syscall getcpu"
+    " sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_get_priority_max"
     " sched_get_priority_min getpriority getrlimit setrlimit getrusage",
     "who one is": "getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid"
     " getgroups getpgrp getpgid getsid setsid setpgid capget uname sysinfo getrandom",

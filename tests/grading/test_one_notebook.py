@@ -4,6 +4,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import resource
 import time
 import warnings
@@ -298,7 +299,12 @@ def test_no_formula_writes_html_on_a_page(places: Places, tag: str) -> None:
     assert list(feedback([NAME], places))
     text = (places.feedback / "ada" / NAME / f"{NAME}.html").read_text()
     assert "evil.example" in text
-    assert f"<{tag}/" not in text
+    assert not re.search(rf"<{tag}\b[^>]*evil", text)
+
+
+def test_a_picture_that_is_not_there_costs_no_page(places: Places) -> None:
+    grade(places, {"ada": answered(NAME, {"explain_scale": "See ![it](attachment:it.png)."})})
+    assert "no page" not in "".join(feedback([NAME], places))
 
 
 @pytest.mark.skipif(sandbox.unusable() is not None, reason="no sandbox")
