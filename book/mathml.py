@@ -2,20 +2,24 @@
 
 import html
 from typing import Any
+from xml.etree.ElementTree import tostring
 
 from docutils import nodes
-from latex2mathml.converter import convert
+from latex2mathml.converter import Converter
 
 
 def formula(tex: str, block: bool = False) -> str:
     """TeX as MathML; what cannot be read stays TeX.
 
-    >>> "<msqrt>" in formula(r"\\sqrt{d_k}")
-    True
+    >>> "<msqrt>" in formula(r"\\sqrt{d_k}"), "<b>" in formula(r"\\unicode{<b>}")
+    (True, False)
     """
-    written = convert(tex.strip(), display="block" if block else "inline")
-    # nested tables, such as `aligned` inside brackets, come out with their own markup right
-    return str(written).replace("<math ", f'<math alttext="{html.escape(tex.strip())}" ', 1)
+    known = tex.strip().replace("{aligned}", "{split}")  # by the name that it knows
+    made = Converter(display="block" if block else "inline").convert_to_element(known)
+    made.set("alttext", tex.strip())
+    for node in made.iter():  # whose texts hold signs by number; what is markup there stays a text
+        node.text = html.unescape(node.text or "")
+    return tostring(made, encoding="unicode")
 
 
 def visit_inline(self: Any, node: nodes.math) -> None:

@@ -27,7 +27,8 @@ from grading.settings import Places, timestamp
 from grading.tables import written
 from grading.whose import Row, below, counts, joined, namesakes, read_roster, whose
 
-MOST, MOST_TOLD = 50, 4 << 20  # files of one zip, bytes of what is told of them
+MOST, MOST_TOLD = 50, 4 << 20  # files of one hand-in, bytes of what is told of them
+MOST_KEPT = 3 * LARGEST  # bytes that are kept of one hand-in
 CALLED = "called.txt"  # beside a submission: how its file's name spelled the student
 COLUMNS = ("student", "exercise", "status", "handed in", "file", "reason")
 
@@ -48,7 +49,12 @@ def received(one: HandIn, places: Places) -> list[Row]:
 def taken(one: HandIn, places: Places) -> bytes:
     """The rows of what a student handed in, as JSON, and a copy of each file."""
     found = (file for file in one.read() if not is_noise(file.path))
-    rows = [described(file, places) for file in islice(found, MOST)]
+    rows, room = list[Row](), MOST_KEPT
+    for file in islice(found, MOST):
+        room -= len(file.content)
+        if room < 0:  # a file of nothing but zeros takes no room, until it is kept
+            file = replace(file, content=b"", refused=f"{one.path} holds too much")
+        rows.append(described(file, places))
     rest = f"{one.path} holds more than {MOST} files; the others are not read"
     rows += [Row("", "", "refused", one.time, one.path, rest) for _ in islice(found, 1)]
     return json.dumps([asdict(row) for row in rows], default=str).encode()

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from grading import packages
-from grading.watch import Limits, paper
+from grading.watch import HOME, Limits, paper
 
 COURSE = Path(__file__).resolve().parent.parent
-HOME = "/home/student"
 ONLY_CHECK = '"""In grading only attnlib.check is there."""\n'  # all of `attnlib` itself
 # what tells one run of the machine's other runs
 MACHINE = ("keys", "key-users", "locks", "loadavg", "timer_list", "diskstats", "vmstat")
@@ -104,6 +103,7 @@ def files(limits: Limits, check: int | None, *proc: str) -> list[str]:
         *("--ro-bind-try", "/etc/alternatives", "/etc/alternatives"),
         *("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"),
         *(*proc, "--dev", "/dev", *size, "/dev/shm", "--remount-ro", "/dev"),
+        *("--ro-bind", "/dev/null", "/dev/zero"),  # mapped, it is memory that no process maps
         *("--perms", "0755", "--dir", str(Path(HOME).parent), *size, HOME),
         *("--remount-ro", "/", "--chdir", HOME, "--"),
     ]

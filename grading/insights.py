@@ -159,9 +159,10 @@ def plain(source: str, known: Set[str]) -> str:
 
     def word(found: re.Match[str]) -> str:
         text = found[0]
-        return text if text in known else own.setdefault(text, f"name{len(own) + 1}")
+        return text if text in {*known, "…"} else own.setdefault(text, f"name{len(own) + 1}")
 
-    return re.sub(r"(?<!\w)[^\W\d]\w*", word, ast.unparse(tree))
+    # what is not ASCII is part of a name, marks above letters too, or it is a dot
+    return re.sub(r"(?<![\w])(?!\d)[\w\u0080-\U0010ffff]+", word, ast.unparse(tree))
 
 
 def hand_ins(name: str, places: Places) -> Counter[str]:

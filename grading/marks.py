@@ -32,7 +32,8 @@ LARGEST_PAGE = 64 << 20  # bytes
 LONGEST_FORMULA = 2_000  # characters
 ALONE = (  # a page asks no host for anything, and runs nothing
     '<meta http-equiv="Content-Security-Policy" '
-    "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
+    "content=\"default-src 'none'; form-action 'none'; base-uri 'none'; "
+    "style-src 'unsafe-inline'; img-src data:\">"
 )
 ABSENT, WAITING = "not submitted", "not graded yet"
 Points = dict[tuple[str, str], float]

@@ -12,7 +12,7 @@ stumble over a check cell that says `"grade": false`, and over one whose neighbo
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import nbformat
@@ -142,21 +142,26 @@ def plain(cell: NotebookNode, kind: str, metadata: dict[str, Any]) -> dict[str, 
     text: dict[str, Any] = {"cell_type": "markdown", "metadata": metadata}
     if pictures := attached(cell.get("attachments")):
         text["attachments"] = pictures
-    return {**text, "source": tame(cell.source)}
+    return {**text, "source": tame(cell.source, frozenset(pictures))}
 
 
-def tame(text: str) -> str:
+def tame(text: str, pictures: Set[str] = frozenset()) -> str:
     """A text without what Formgrader would run, or load, with the grader's rights.
 
     HTML is none any more; a link leads to the web or to a mail, a picture is an attached one.
 
     >>> tame("if $s<t$ then <script>")
     'if $s< t$ then < script>'
-    >>> tame("[a](https://b.org) [c](javascript:d) ![e](attachment:f.png) ![g](https://h.org/i.png)")
-    '[a](https://b.org) [c] (javascript:d) ![e](attachment:f.png) ! [g](https://h.org/i.png)'
+    >>> tame("[a](https://b.org) [c](javascript:d)  ![g](https://h.org/i.png)")
+    '[a](https://b.org) [c] (javascript:d)  ! [g](https://h.org/i.png)'
+    >>> tame("![e](attachment:f.png) ![e](attachment:g.png)", {"f.png"})
+    '![e](attachment:f.png) ! [e](attachment:g.png)'
     """
     text = re.sub(r"<(?=\S)", "< ", text)
-    text = re.sub(r"!(?=\[)(?!\[[^\[\]\n]{0,500}\]\(attachment:[\w. -]{1,200}\))", "! ", text)
+    known = "|".join(re.escape(name) for name in pictures if re.fullmatch(r"[\w. -]{1,200}", name))
+    text = re.sub(
+        rf"!(?=\[)(?!\[[^\[\]\n]{{0,500}}\]\(attachment:({known or '(?!)'})\))", "! ", text
+    )
     text = re.sub(
         r"\](?=\()(?!\((https?://|mailto:|#|attachment:)[^\s()<>]{0,2000}[\s)])", "] ", text
     )

@@ -5,9 +5,9 @@ of them can hide from it, or stop it. What they write is read as bytes up to a
 limit, and nothing of it is believed.
 
 What it does not see is memory that no process maps. The filter of system calls lets none be made
-but files in folders of limited size, and what pipes and sockets hold; sockets are counted. Where
-the machine's kernel lets us make control groups (`grading.cgroup`), it counts all of that, and
-needs no looking.
+but files in folders of limited size, and what pipes and sockets hold; sockets and names of files
+are counted. Where the machine's kernel lets us make control groups (`grading.cgroup`), it counts
+all of that, and needs no looking.
 """
 
 import contextlib
@@ -27,6 +27,10 @@ from grading import cgroup
 
 OUT_OF_MEMORY = "the machine has run out of memory, and has killed what it chose"
 TICK = 0.1  # seconds between two looks at the processes
+NAME = 2 << 10  # bytes of a file's name, rights and times, even if it is empty
+TCP = 24  # times what another socket holds
+HOME = "/home/student"
+FOLDERS = ("/tmp", "/dev/shm", HOME)  # which can be written inside
 
 
 class SandboxError(RuntimeError):
@@ -188,7 +192,7 @@ def excess(roots: Sequence[int], limits: Limits) -> tuple[str, str] | None:
     inside = limits.sockets and len(pids) > len(roots)  # before that all are the machine's
     if inside and sockets(pids[-1]) > limits.sockets:
         return "crashed", f"killed: more than {limits.sockets} sockets"
-    if sum(map(memory, pids)) > limits.memory:
+    if sum(map(memory, pids)) + files(pids[-1]) > limits.memory:
         return too_much_memory(limits)
     return None
 
@@ -215,17 +219,33 @@ def tree(*roots: int) -> list[int]:
 
 def memory(pid: int) -> int:
     """Bytes of `pid` that are its own: not the libraries, which all processes share."""
+    own = r"^(?:RssAnon|RssShmem|VmSwap|VmPTE):\s+(\d+) kB"
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return 0
-    return 1024 * sum(map(int, re.findall(r"^(?:RssAnon|RssShmem):\s+(\d+) kB", text, re.M)))
+    return 1024 * sum(map(int, re.findall(own, text, re.M)))
+
+
+def files(pid: int) -> int:
+    """Bytes that the machine's kernel needs for the names of the files that `pid` may have made."""
+    found, inside = 0, Path(f"/proc/{pid}/root")
+    with contextlib.suppress(OSError):
+        if inside.stat().st_dev != Path("/").stat().st_dev:  # or it is not in its fence yet
+            for folder in FOLDERS:
+                about = os.statvfs(f"{inside}{folder}")
+                found += about.f_files - about.f_ffree
+    return found * NAME
 
 
 def sockets(pid: int) -> int:
-    """The sockets in the network of `pid`, closed ones that are still on their way too."""
+    """The sockets in the network of `pid`, closed ones that are still on their way too.
+
+    One of TCP, which may hold some MB, counts for many.
+    """
     try:
-        return int(Path(f"/proc/{pid}/net/sockstat").read_text().split()[2])
+        words = Path(f"/proc/{pid}/net/sockstat").read_text().split()
+        return int(words[2]) + TCP * int(words[5])
     except (OSError, ValueError, IndexError):
         return 0
 

@@ -331,7 +331,7 @@ ATTACKS: dict[str, Attack] = {
         "    except OSError:\n        pass",
     ),
     "client killed": Attack(
-        "PermissionError", answer="import os\nos.kill(os.getppid(), 9)\n" + WRONG
+        "Function not implemented", answer="import os\nos.kill(os.getppid(), 9)\n" + WRONG
     ),
     "start-up files": Attack(
         "uses subprocess",
@@ -442,6 +442,79 @@ ATTACKS: dict[str, Attack] = {
     ),
     "an integer with a billion digits": Attack(
         "", honest=GRADED, answer="def attend(q, k, v):\n    return 1 << 10**5, 7"
+    ),
+    # what the protocol may be made to say
+    "values that equal nothing": Attack(
+        "the same answer whatever",
+        first="import attnlib.check.protocol as p\nold = p.to_json\n"
+        "p.to_json = lambda v: {'float': 'nan'} if v is THEIRS else old(v)\nTHEIRS = object()",
+        answer="def attend(q, k, v):\n    return THEIRS",
+    ),
+    "shapes that fit anything": Attack(
+        "the same answer whatever",
+        first="import attnlib.check.protocol as p\nold = p.to_json\n"
+        "any_shape = {'tensor': {'dtype': 'float32', 'shape': [-1], 'data': []}}\n"
+        "THEIRS = object()\n"
+        "p.to_json = lambda v: {'tuple': [any_shape] * 2} if v is THEIRS else old(v)",
+        answer="def attend(q, k, v):\n    return THEIRS",
+    ),
+    "a tensor that answers for all functions": Attack(
+        "uses __torch_function__",
+        answer="class Yes(torch.Tensor):\n    @classmethod\n"
+        "    def __torch_function__(cls, function, types, args=(), kwargs=None):\n"
+        "        return True\n\ndef attend(q, k, v):\n"
+        "    return v.as_subclass(Yes), q.as_subclass(Yes)",
+    ),
+    "a number that is whatever it is compared with": Attack(
+        "returned",
+        answer="class Any(float):\n    __eq__ = __le__ = __ge__ = lambda *a: True\n"
+        "    __sub__ = __rsub__ = lambda *a: 0.0\n    __hash__ = None\n\n"
+        "def attend(q, k, v):\n    return {1: Any(3)}, Any(3)",
+    ),
+    "a task's name that is a list": Attack(
+        "the answers are those of another task",
+        first="import attnlib.check as c\nask = c.ask\n"
+        "c.ask = lambda task, *a: ask(task, *a) | {'task': [task]}",
+        honest=LOST,
+    ),
+    "an answer at the interpreter's end": Attack(
+        "expected",
+        answer="import atexit\nfrom IPython.display import display\n"
+        f"atexit.register(lambda: display({BUNDLE}, raw=True))\n" + WRONG,
+    ),
+    "an answer when memory is tidied": Attack(
+        "expected",
+        answer="import gc\nfrom IPython.display import display\n"
+        f"gc.callbacks.append(lambda *a: gc.callbacks.clear() or display({BUNDLE}, raw=True))\n"
+        "gc.collect()\n" + WRONG,
+    ),
+    "an answer from a frame of the check": Attack(
+        "uses f_back",
+        answer="import inspect\n\ndef attend(q, k, v):\n"
+        "    above = inspect.currentframe().f_back\n"
+        "    above.f_locals['answers'].append({'output': 1, 'args': 1})\n    return v, q",
+    ),
+    # the client and the machine
+    "the client put last": Attack(
+        "Function not implemented",
+        answer="import os\nos.sched_setscheduler(os.getppid(), 5, os.sched_param(0))\n" + WRONG,
+    ),
+    "memory that nobody maps": Attack(
+        "Function not implemented",
+        answer="import mmap\nkept = [mmap.mmap(-1, 1 << 30) for _ in range(6)]\n" + WRONG,
+    ),
+    "the queues of the machine's disks": Attack(
+        "AssertionError",
+        answer="import ctypes\nassert not ctypes.CDLL(None).syscall(206, 65_000, "
+        "ctypes.byref(ctypes.c_long()))\n" + WRONG,
+    ),
+    "a page that leaves the page": Attack(
+        "expected",
+        change=lambda notebook: notebook.cells.append(
+            nbformat.v4.new_markdown_cell(
+                '$\\unicode{<meta/http-equiv="refresh"content="0;url=//evil.example">}$'
+            )
+        ),
     ),
 }
 

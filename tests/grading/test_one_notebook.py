@@ -4,6 +4,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import resource
 import time
 import warnings
@@ -18,10 +19,11 @@ from typing import Any
 import nbformat
 import pytest
 from classroom import answered, hand_in, notebook, released_class, solved
+from each import each
 
 from attnlib.check import MIME
 from attnlib.check.protocol import to_json
-from grading import child, sandbox
+from grading import child, sandbox, watch
 from grading.autograde import grade_class
 from grading.child import Trouble
 from grading.collect import collect
@@ -30,6 +32,7 @@ from grading.judge import cases
 from grading.marks import feedback, marks, write_marks
 from grading.settings import Places, configuration
 from grading.submission import How, read_report, report_path
+from grading.watch import Limits
 
 NAME, SEED = "04_self_attention", "a seed"
 GRADED, MANUAL = "graded", "needs manual grading"
@@ -250,6 +253,60 @@ def test_m_another_spelling_displaces_nothing(places: Places, tmp_path: Path, li
     assert "'ada'" in repr([c["source"] for c in json.loads(kept.read_text())["cells"]])
 
 
+def test_files_of_zeros_fill_no_disk(places: Places, tmp_path: Path) -> None:
+    folder = tmp_path / "inbound" / f"ada+{NAME}+2026-01-01 12:00:00 UTC"
+    folder.mkdir(parents=True)
+    for i in range(5):
+        with (folder / f"{i}.bin").open("wb") as file:
+            file.write(b"%d" % i)
+            file.truncate(19 << 20)
+    assert sum("holds too much" in row.reason for row in collect(folder.parent, places)) == 2
+    assert sum(path.stat().st_size for path in places.collected.rglob("*.bin")) < 60 << 20
+
+
+@pytest.mark.parametrize("seconds", [-62_135_596_800, 253_402_300_799, 10**16])
+def test_a_file_of_a_strange_time_stops_nobody(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    """As far from today as a disk lets a student go (tmpfs, btrfs, ZFS), east and west of us."""
+    real = Path.lstat
+    about = lambda path: os.stat_result([*real(path)[:7], seconds, seconds, 0])  # noqa: E731
+    monkeypatch.setattr(Path, "lstat", about)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / f"ada_{NAME}.ipynb").write_text(json.dumps(solved(NAME)))
+    for zone in ("UTC-14", "UTC+12"):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        (row,) = collect(tmp_path / "in", places)
+        assert row.status == "collected"
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("name", ["x\u0363\u0364\u036d", "a·da", "\u2118da"])
+def test_marks_above_letters_write_nothing_on_the_page(places: Places, name: str) -> None:
+    answer = f"def attend(q, k, v):\n    {name} = f'Ada {{q}} · {{k}}'\n    return {name}"
+    grade(places, {"ada": answered(NAME, {"attend_answer": answer})})
+    text = insights(NAME, places).read_text()
+    assert "name1 = f" in text
+    assert not set(name[1:]) & set(text.partition("<h2>")[2]) - set("ad")
+
+
+@pytest.mark.parametrize("tag", ["meta", "form", "base"])
+def test_no_formula_writes_html_on_a_page(places: Places, tag: str) -> None:
+    attack = rf'$\unicode{{<{tag}/http-equiv="refresh"content="0;url=//evil.example">}}$'
+    grade(places, {"ada": answered(NAME, {"explain_scale": attack})})
+    assert list(feedback([NAME], places))
+    text = (places.feedback / "ada" / NAME / f"{NAME}.html").read_text()
+    assert "evil.example" in text
+    assert not re.search(rf"<{tag}\b[^>]*evil", text)
+
+
+def test_a_picture_that_is_not_there_costs_no_page(places: Places) -> None:
+    grade(places, {"ada": answered(NAME, {"explain_scale": "See ![it](attachment:it.png)."})})
+    assert "no page" not in "".join(feedback([NAME], places))
+
+
 @pytest.mark.skipif(sandbox.unusable() is not None, reason="no sandbox")
 def test_b_memory_that_sockets_hold_is_limited() -> None:
     hoard = (
@@ -263,6 +320,59 @@ def test_b_memory_that_sockets_hold_is_limited() -> None:
     cells = [nbformat.v4.new_code_cell(hoard)]
     done = sandbox.run(nbformat.v4.new_notebook(cells=cells), sandbox.Scene())
     assert (done.status, done.reason) == ("crashed", "killed: more than 512 sockets")
+
+
+# each holds 600 MB that no process maps, and says so
+HOARDS = {
+    "shared without a file": """
+import mmap
+for _ in range(10):
+    kept.append(mmap.mmap(-1, 60 << 20))
+    kept[-1].write(bytes(60 << 20)); kept[-1].madvise(mmap.MADV_DONTNEED)
+""",
+    "of a device": """
+import mmap, os
+for _ in range(10):
+    kept.append(mmap.mmap(os.open("/dev/zero", os.O_RDWR), 60 << 20))
+    kept[-1].write(bytes(60 << 20)); kept[-1].madvise(mmap.MADV_DONTNEED)
+""",
+    "lent to pipes": """
+import ctypes, os
+libc, page = ctypes.CDLL(None), ctypes.create_string_buffer(1)
+vector = (ctypes.c_size_t * 2)(ctypes.addressof(page), 1)  # of each huge page one byte is enough
+assert libc.vmsplice(os.pipe()[1], vector, ctypes.c_size_t(1), 0) == 1
+""",
+    "names of files": """
+import os
+for i in range(300_000):
+    os.symlink("x" * 120, f"/tmp/{i}")
+""",
+    "sockets of TCP": """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+for _ in range(60):
+    kept += [socket.create_connection(server.getsockname()), server.accept()[0]]
+""",
+}
+
+
+@pytest.mark.skipif(sandbox.unusable() is not None, reason="no sandbox")
+@each("kind", HOARDS)
+def test_memory_that_no_process_maps_is_refused_or_counted(kind: str) -> None:
+    source = f"import time\nkept = []\n{HOARDS[kind]}\ntime.sleep(1)\nprint('kept')"
+    work = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    done = sandbox.run(work, sandbox.Scene(), Limits(memory=500 << 20))
+    assert done.reason in ("", "killed: memory above 0.488 GB", "killed: more than 512 sockets")
+    assert "'text': 'kept" not in str(done.notebook.cells[0].outputs)
+
+
+def test_memory_that_was_put_aside_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a disk for memory, or as tables of addresses; a library that all share does not."""
+    (tmp_path / "status").write_text(
+        "VmPTE:\t8 kB\nVmSwap:\t4 kB\nRssAnon:\t2 kB\nRssFile:\t99 kB\nRssShmem:\t1 kB\n"
+    )
+    monkeypatch.setattr(watch, "Path", lambda path: tmp_path / "status")
+    assert watch.memory(1) == 15 << 10
 
 
 def test_many_files_under_long_paths_stall_no_collection(places: Places, tmp_path: Path) -> None:
