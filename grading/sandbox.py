@@ -47,9 +47,9 @@ from typing import Any
 from nbformat import NotebookNode
 
 from grading import calls, cgroup, packages, warm
-from grading.fence import COURSE, HOME, ONLY_CHECK, bound, environment, fence, hidden, root
+from grading.fence import COURSE, ONLY_CHECK, bound, environment, fence, hidden, root
 from grading.outputs import ending, late, ran, with_outputs
-from grading.watch import OUT_OF_MEMORY, Doubt, Limits, paper, parsed, program, watch
+from grading.watch import HOME, OUT_OF_MEMORY, Doubt, Limits, paper, parsed, program, watch
 from grading.watch import SandboxError as SandboxError
 
 HERE = Path(__file__).resolve().parent

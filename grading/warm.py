@@ -39,8 +39,8 @@ from pathlib import Path
 from typing import IO
 
 from grading.cgroup import Group
-from grading.fence import HOME, ONLY_CHECK, environment, fence, hidden, porch, root
-from grading.watch import Limits, SandboxError, Start, Started, end, paper
+from grading.fence import ONLY_CHECK, environment, fence, hidden, porch, root
+from grading.watch import HOME, Limits, SandboxError, Start, Started, end, paper
 
 HERE = Path(__file__).resolve().parent
 SPACES = ("mnt", "ipc", "net", "uts", "cgroup", "pid")

@@ -29,11 +29,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # grading is not installed w
 from grading import cluster, sandbox, warm
 from grading.autograde import grade_class, pool
 from grading.build import EXERCISE_FOLDER, generate
-from grading.fence import HOME, environment, fence
+from grading.fence import environment, fence
 from grading.preprocess import key
 from grading.settings import ROOT, Places
 from grading.submission import How, step
-from grading.watch import Limits
+from grading.watch import HOME, Limits
 
 NAME = "04_self_attention"
 WANTED = 0.9  # seconds a submission with two processes
