@@ -101,7 +101,6 @@ def checks(name: str) -> str:
     for task in exercise(name).values():
         head: dict[str, Any] = {"tolerance": task.tolerance}
         head |= {"free": True} if task.accepts else {}
-        head |= {"fresh": True} if task.fresh else {}
         head |= {"forbidden": task.forbidden} if task.forbidden else {}
         cases = ",\n".join(json.dumps(one, ensure_ascii=False) for one in visible_cases(task))
         lines.append(f'{json.dumps(task.name)}: {json.dumps(head)[:-1]}, "cases": [\n{cases}\n]}}')

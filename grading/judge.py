@@ -169,7 +169,7 @@ def verdict(
         told = f"{len(answers)} answers to {len(asked)} questions"
         return Verdict(False, told, forged=bool(answers))
     one = exercise(name)[task]
-    wrong = complaint(task, asked, answers, one.tolerance, one.accepts, one.fresh)
+    wrong = complaint(task, asked, answers, one.tolerance, one.accepts)
     return Verdict(wrong is None, wrong or "")
 
 

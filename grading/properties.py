@@ -55,7 +55,7 @@ def varied(
         cases += [case(dict.fromkeys(least, alike), (alike,)) for _ in range(2)]
         cases += [case({name: size}) for name, size in least.items()]
         cases.append(case({next(iter(least)): rng.randint(20, 25)}))
-        cases += [converted(case(), dtype) for dtype in dtypes]
+        cases += [converted(case(axes=LEADS[2]), dtype) for dtype in dtypes]
         for place, factor in scaled:
             args = list(case())
             args[place] = args[place] * factor

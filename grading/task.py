@@ -27,7 +27,6 @@ class Task:
         forbidden: names that would be the answer; whoever uses one gets no points.
         accepts: the complaint about an answer, or None, where many answers are right; the
             reference is then an example.
-        fresh: whether what is returned must not lie in the memory of an argument.
     """
 
     name: str
@@ -38,7 +37,6 @@ class Task:
     tolerance: float = 1e-4
     forbidden: tuple[str, ...] = ()
     accepts: Callable[[Args, Any], str | None] | None = None
-    fresh: bool = False
 
     def named(self, args: Args) -> dict[str, Any]:
         """Arguments by the names that the task gives them, which are those of the reference."""

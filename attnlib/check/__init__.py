@@ -87,7 +87,7 @@ def _problem(task: str, answer: Callable[..., Any]) -> str | None:
     answers = read_answers(ask(task, answer, inputs))
     cases = [_case(case) for case in told["cases"]]
     free = _something if told.get("free") else None
-    wrong = complaint(task, cases, answers, told["tolerance"], free, told.get("fresh", False))
+    wrong = complaint(task, cases, answers, told["tolerance"], free)
     told_of = "" if wrong else refused_at_home(own, told.get("forbidden", ()))
     return f"right so far, but {told_of}" if told_of else wrong
 

@@ -61,11 +61,11 @@ def complaint(
     answers: Sequence[Answer],
     tolerance: float,
     accepts: Accepts | None = None,
-    fresh: bool = False,
 ) -> str | None:
     """What is wrong with a task's answers, in one sentence with its case; None if nothing is.
 
     A mistake is named only if it explains the answers to all cases; else the values are shown.
+    An argument itself, or a view of it, is no answer.
 
     Args:
         task: its name.
@@ -73,7 +73,6 @@ def complaint(
         answers: what came, as many.
         tolerance: for floats, absolute and relative.
         accepts: judges an answer in place of the expected one, where many are right.
-        fresh: whether an argument itself, or a view of it, is no answer.
     """
     found: list[tuple[int, str]] = []
     names = next((case.names for case in cases if case.names), ())
@@ -85,7 +84,7 @@ def complaint(
             wrong = _judged(accepts, case.args, answer.output)
         elif not wrong:
             wrong = difference(case.expected, answer.output, tolerance)
-        if not wrong and fresh and answer.shared:
+        if not wrong and answer.shared:
             wrong = "it returns what it was given, not a new tensor: return a copy (x.clone())"
         if wrong:
             found.append((i, wrong))

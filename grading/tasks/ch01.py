@@ -38,7 +38,7 @@ def _add_k(counts: Tensor, k: float) -> Tensor:
 
 
 def _drawn_counts(rng: random.Random, generator: Generator, C: int, D: int) -> tuple[Tensor, float]:
-    return _counts(rng, C, D), rng.choice((0.02, 2.5))
+    return _counts(rng, C, D), rng.choice((1e-15, 0.02, 2.5))
 
 
 ADD_K = Task(
@@ -76,7 +76,7 @@ def _drawn_bell(rng: random.Random, generator: Generator, C: int, D: int) -> tup
 def _kinds(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     shorter = torch.tensor([0.5, 0.5, 0, 0])
     return [
-        (torch.zeros(1, 4, dtype=torch.int64), shorter),  # nothing occurred
+        (torch.zeros(3, 4, dtype=torch.int64), shorter),  # nothing occurred
         (torch.tensor([[5, 5, 5, 0], rng.sample(range(1, 5), 4)]), shorter),  # all kinds; equal
     ]
 

@@ -198,12 +198,14 @@ def _drawn_gradients(
 
 
 def _lengths(rng: random.Random, generator: Generator) -> list[tuple[list[Tensor], float]]:
-    """Of length 5, above the limit or below it, with a square above it; short; none; two dtypes."""
+    """Of length 5, above the limit or below, its square above; short; none; two dtypes; in half."""
     drawn = [torch.randn(2, 3, generator=generator), torch.randn(4, generator=generator).double()]
     length = float(sum((one**2).sum() for one in drawn)) ** 0.5
     five = [one * 5 / length for one in drawn]
     nothing = [torch.zeros(3), torch.zeros(2, 2)]
-    return [(five, 4.0), (five, 5.5), ([0.02 * five[0]], 1.0), (five[:1], 0.3), (nothing, 1.0)]
+    half = [torch.tensor([300.0, -400.0]).half()]  # the squares are infinite
+    short = [([0.02 * five[0]], 1.0), (five[:1], 0.3), (nothing, 1.0)]
+    return [(five, 4.0), (five, 5.5), *short, (half, 1.0)]
 
 
 CLIP = Task(
@@ -221,7 +223,6 @@ CLIP = Task(
         _drawn_gradients, {"n": 1, "d": 1}, dtypes=(torch.float64, torch.float16), also=_lengths
     ),
     forbidden=("clip_grad_norm_", "clip_grads_with_norm_", "clip_grad_norm"),
-    fresh=True,
 )
 
 TASKS: tuple[Task, ...] = (ELMAN, SLOPES, GRU, CLIP)

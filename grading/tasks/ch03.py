@@ -70,7 +70,7 @@ ADDITIVE = Task(
 
 def _two_readings(d: int, n: int) -> tuple[Tensor, Tensor]:
     keys = torch.zeros(n, d)
-    keys[0, 0] = 3
+    keys[0, 0] = math.log(n)
     return torch.eye(d)[0], keys
 
 
@@ -100,13 +100,13 @@ def _not_a_counterexample(args: tuple[Any, ...], answer: Any) -> str | None:
 READINGS = Task(
     name="two_readings",
     reference=_two_readings,
-    visible=((4, 3), (9, 5), (5, 9), (64, 4), (4, 32)),
+    visible=((4, 3), (9, 5), (5, 9), (64, 4), (4, 400)),
     hidden=lambda rng, generator: [
         (4, rng.randint(3, 4)),
         *((rng.randint(5, 70), rng.randint(3, 9)) for _ in range(4)),
         (rng.randint(71, 99), 3),  # a wide query
         (rng.randint(4, 6), rng.randint(10, 12)),
-        (rng.randint(4, 6), rng.randint(30, 40)),  # and many keys
+        (4, rng.randint(600, 900)),  # and many keys
     ],
     accepts=_not_a_counterexample,
 )
@@ -137,7 +137,7 @@ def _loud(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor
     """Padding above all words, words below every finite mask; a single text, of padding only."""
     scores, real = _drawn_padded(rng, generator, 4, 3)
     scores[:, -1], real[:, -1], real[:, 0] = rng.randint(150, 300), False, True
-    low = torch.tensor([[-1e12, -1e12, 0, 0], [300, 299, 0, 500], [-1000, -1001, 0, 0]])
+    low = torch.tensor([[-3e38, -3e38, 0, 0], [300, 299, 0, 500], [-1000, -1001, 0, 0]])
     words = torch.tensor([[True, True, False, False]] * 3)
     return [(scores, real), (low, words), (scores[:1], torch.zeros(1, 4) > 0)]
 
@@ -189,7 +189,7 @@ def _drawn_map(
 
 def _twice(rng: random.Random, generator: Generator) -> list[tuple[Tensor, list[str], list[str]]]:
     """A source word that stands twice, with less than another in each place; a long source."""
-    row = _table([[0.3, 0.3, 0.4]])
+    row = _table([[0.3, 0.348, 0.352]])
     return [(row, ["<s>"], ["one", "one", "</s>"]), _drawn_map(rng, generator, 6, 12)]
 
 

@@ -40,8 +40,8 @@ def _drawn_qkv(
 
 
 def _far_apart(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    """Two queries whose scores, beyond ±500, lie a thousand apart: one number cannot shift both."""
-    rows = _table([[900, 0], [-rng.randint(800, 1000), 0]])
+    """Two queries whose scores, beyond ±710 (where exp ends), lie apart: no number shifts both."""
+    rows = _table([[1200, 0], [-rng.randint(1100, 1300), 0]])
     return [(rows, _table([[1, 0], [1.01, 1]]), torch.randn(2, 3, generator=generator))]
 
 
@@ -102,7 +102,8 @@ def _drawn_scores(rng: random.Random, generator: Generator, T: int, lead: Lead) 
 
 def _extreme(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     loud, tilted = (torch.randn(2, 4, 4, generator=generator) for _ in range(2))
-    loud[..., 0] -= 10.0 ** rng.randint(10, 14)  # below every finite mask constant in use
+    low = 10.0 ** rng.randint(10, 14)  # below every finite mask constant in use
+    loud[..., :2] -= low * torch.ones(4, 2).tril()
     tilted[..., -1] += rng.randint(150, 300)  # the last source drowns all others
     far = torch.tensor([[-300.0, 0, 0], [350, 151, 0], [150, 151, 149]])  # beyond ±80, and apart
     return [(case,) for case in (loud, tilted, far)]

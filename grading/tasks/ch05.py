@@ -69,7 +69,7 @@ def _drawn_block(
 
 def _large_scores(rng: random.Random, generator: Generator) -> list[tuple[Any, ...]]:
     """Of several hundred, for a softmax by hand, a mask that is finite or that comes too late."""
-    x, W_Q, *others = _drawn_block(rng, generator, 6, 5, 4, 3, 2, (2,))
+    x, W_Q, *others = _drawn_block(rng, generator, 6, 5, 4, 3, 2, (9,))
     return [(x, 60 * W_Q, *others)]
 
 
@@ -160,7 +160,6 @@ STEP = Task(
     hidden=varied(_drawn_step, {"T": 2, "B": 1, "D": 2}, scaled=((0, 300),), also=_one_prediction),
     forbidden=CROSS_ENTROPIES,
     tolerance=1e-3,
-    fresh=True,
 )
 
 
@@ -180,7 +179,7 @@ def _inside(table: Tensor, ids: Tensor, n: int, temperature: float, rng: random.
     text, u = ids.tolist(), []
     for _ in range(n):
         p = (table[text[-1]].double() / temperature).softmax(-1)
-        token = rng.choice([s for s, share in enumerate(p.tolist()) if share > 0.02])
+        token = rng.choice([s for s, share in enumerate(p.tolist()) if share > 1e-4])
         u.append(float(p[:token].sum() + p[token] * rng.uniform(0.1, 0.9)))
         text.append(token)
     return torch.tensor(u, dtype=torch.float64)
@@ -197,9 +196,9 @@ def _drawn_text(
 
 def _edges(rng: random.Random, generator: Generator) -> list[tuple[Any, ...]]:
     """At the edges of the shares; without a temperature; next to none, which makes logits large."""
-    even = torch.tensor(rng.sample([0.0, 0.25, 0.5, 0.75, 0.25, 0.5], 6), dtype=torch.float64)
+    even = torch.tensor(rng.sample([0.0, 0.25, 0.5, 0.75, 0.25, 1 - 1e-9], 6), dtype=torch.float64)
     plain = _drawn_text(rng, generator, 30, 3, 4, 1.0)[:3]
-    cold = _drawn_text(rng, generator, 9, 3, 6, 0.002)
+    cold = _drawn_text(rng, generator, 9, 3, 6, 0.0005)
     return [(torch.zeros(4, 4), torch.tensor([rng.randrange(4)]), even, 2.0), plain, cold]
 
 
@@ -214,6 +213,7 @@ GENERATE = Task(
         (_BIGRAM, torch.tensor([1, 0]), torch.tensor([0.5, 0.2, 0.83, 0.95, 0.4]).double(), 0.5),
         (_BIGRAM, torch.tensor([0, 2]), torch.tensor([0.5, 0.2, 0.83, 0.95, 0.4]).double(), 2.0),
         (_BIGRAM, torch.tensor([2, 1, 1]), torch.tensor([0.3, 0.97, 0.97, 0.6]).double()),
+        (_BIGRAM, torch.tensor([2, 1]), torch.zeros(0).double()),
     ),
     hidden=varied(_drawn_text, {"n": 0, "T": 1, "D": 2}, also=_edges),
 )

@@ -54,9 +54,12 @@ SALIENCIES = Task(
         (torch.tensor([[3.0, -4.0], [5.0, 12.0]]).half(),),
     ),
     hidden=varied(
-        _drawn_gradient, {"T": 1, "d": 1}, lead=True, dtypes=(torch.float64, torch.float16)
+        _drawn_gradient,
+        {"T": 1, "d": 1},
+        lead=True,
+        dtypes=(torch.float64, torch.float16),
+        also=lambda rng, generator: [(torch.tensor([[300.0, -400.0]]).half(),)],  # large squares
     ),
-    fresh=True,
 )
 
 
@@ -82,8 +85,10 @@ def _drawn_scores(rng: random.Random, generator: Generator, T: int) -> tuple[Ten
 def _close(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     """Nearly tied (a tolerance); tiny, both at once (their product is 0); tied in both alike."""
     x, y = torch.randn(2, rng.randint(6, 9), generator=generator, dtype=torch.float64)
+    near = 1 + 1e-9 * x
+    near[0] = 1e15  # the others are not tied for that
     tied = torch.tensor([0.0, 0.0, 1.0, *rng.choices((0, 1, 2), k=4)])
-    return [(1 + 1e-9 * x, 1e-9 * y), (1e-30 * x.float(), 1e-30 * (x + y).float()), (tied, tied)]
+    return [(near, 1e-9 * y), (1e-30 * x.float(), 1e-30 * (x + y).float()), (tied, tied)]
 
 
 KENDALL = Task(
@@ -223,6 +228,9 @@ ENDS = (
 # here the two words with the least alpha, one on each side of the sum, are not far enough
 LEAST = (torch.tensor([-2.0, 1.5, 1.0, 0.5, 0.0]), torch.tensor([0.4, 0.25, 0.0, 0.3, 0.05]), 0.8)
 
+# here one word votes nearly as the sum, and has to take nearly all
+ALONE = (torch.tensor([-1.0, 1.0, -5e-4]), torch.tensor([0.5, 0.5, 0.0]), 0.95)
+
 
 def _drawn_votes(rng: random.Random, generator: Generator, T: int) -> tuple[Tensor, Tensor, float]:
     """As far as two words can be, and farther than a guess takes them."""
@@ -249,7 +257,7 @@ OTHER = Task(
         ENDS,
         LEAST,
     ),
-    hidden=varied(_drawn_votes, {"T": 5}, dtypes=()),
+    hidden=varied(_drawn_votes, {"T": 5}, dtypes=(), also=lambda rng, generator: [ALONE]),
     accepts=_refuse_weights,
 )
 
@@ -283,8 +291,7 @@ ROLLOUT = Task(
         (_maps(4, 3, 2, 5, 5).double(),),
         (torch.eye(3)[torch.tensor([[[1, 0, 2], [0, 2, 1]], [[2, 0, 1], [0, 1, 2]]])].half(),),
     ),
-    hidden=varied(_drawn_maps, {"T": 1, "L": 1, "H": 1}, dtypes=(torch.float64, torch.float16)),
-    fresh=True,
+    hidden=varied(_drawn_maps, {"L": 1, "T": 1, "H": 1}, dtypes=(torch.float64, torch.float16)),
 )
 
 

@@ -270,5 +270,5 @@ def paid(task: Task, source: str, cases: list[Case], seconds: float) -> bool:
 def _right(task: Task, answer: Any, case: Case) -> bool:
     asked = Case(case.args, case.expected)  # why it is wrong is not asked here
     answers = read_answers(ask(task.name, answer, [to_json(case.args)]))
-    wrong = complaint(task.name, [asked], answers, task.tolerance, task.accepts, task.fresh)
+    wrong = complaint(task.name, [asked], answers, task.tolerance, task.accepts)
     return wrong is None

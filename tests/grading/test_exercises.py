@@ -292,7 +292,7 @@ def test_no_solution_is_in_the_exercise(name: str) -> None:
     hidden = json.loads((EXERCISE / name / "checks.json").read_text(encoding="utf-8"))
     assert set(hidden) == {"exercise", "tasks"}
     for task in hidden["tasks"].values():
-        assert set(task) <= {"tolerance", "free", "fresh", "forbidden", "cases"}
+        assert set(task) <= {"tolerance", "free", "forbidden", "cases"}
         assert all(set(case) <= {"args", "expected", "mistakes"} for case in task["cases"])
 
 
