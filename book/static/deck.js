@@ -15,18 +15,28 @@ function resize() {
 function fit(place) { // the largest text with which a view is no higher than its slide
   const { model } = place.querySelector(".attn-live"), sheet = place.closest(".sheet");
   const high = (node) => node.getBoundingClientRect().height;
-  for (let font = Math.min(32, Math.round(1.6 * rem)); font >= 10; font--) {
+  let small = 10, large = Math.max(10, Math.min(32, Math.round(1.6 * rem)));
+  for (let font = large; small < large; font = Math.ceil((small + large) / 2)) {
     model.set("font", font);
-    if (high(place) <= high(sheet) * (1 - 7.5 / tall)) return;
+    if (high(place) <= high(sheet) * (1 - 7.5 / tall)) small = font;
+    else large = font - 1;
   }
+  model.set("font", small);
 }
 function arrange(place) { // the sliders over the map, or beside it: as the map is wider
-  const width = (beside) => {
-    place.classList.toggle("beside", beside);
+  const window = `${innerWidth} ${innerHeight}`, { model } = place.querySelector(".attn-live");
+  if (!place.clientWidth || place.dataset.window === window) return; // not seen yet, or done
+  place.dataset.window = window;
+  const [over, beside] = [false, true].map((way) => {
+    place.classList.toggle("beside", way);
+    model.set("font", 9); // so that the next size draws it anew
     fit(place);
     return place.querySelector("canvas")?.getBoundingClientRect().width ?? 0; // a film of pictures has none
-  };
-  if (width(true) > width(false)) width(true);
+  });
+  if (beside > over) return;
+  place.classList.remove("beside");
+  model.set("font", 9);
+  fit(place);
 }
 function fitAll(inside = document) {
   all(".output", inside).forEach((place) => place.querySelector(".attn") && arrange(place));
