@@ -46,6 +46,9 @@ UNSEEN = {"Exercises", "Side roads", "References", "Appendix"}  # headings of wh
 CLAIMS = "What we claim"
 WORDS = 60  # on a slide, at most
 LINES, WIDTH = 7, 80  # of what is printed on a slide: more is for a reader, not for the last row
+PRINTED = 36  # words of it, so that a sentence to notice has room
+PACE = 130  # words said in a minute
+PAUSE = {"predict": 1.0, "figure": 1.0, "list": 0.5, "claims": 1.0}  # minutes: to vote, to look
 SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[^a-z\s])")
 
 
@@ -59,6 +62,7 @@ class Slide:
         shown: its HTML.
         folds: what opens over it, each as HTML: code, and how we know.
         notes: what the lecturer says to it, as Markdown.
+        answer: to a prediction, as Markdown: what is to be noticed, some slides later.
     """
 
     kind: str
@@ -66,11 +70,19 @@ class Slide:
     shown: str
     folds: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    answer: str = ""
 
 
-def painted(source: str) -> str:
+def letters(text: str, largest: float) -> str:
+    """The style of monospaced text: as large, in rem, as its longest line has room for, or 1.5."""
+    room = 75 / (0.61 * max(map(len, text.splitlines())) + 2)
+    return f' style="font-size: {max(1.5, min(largest, room)):.2f}rem"'
+
+
+def painted(source: str, style: str = "") -> str:
     """Code as HTML."""
-    return f'<pre class="code"><code>{highlight(source, PythonLexer(), PAINT)}</code></pre>'
+    code = highlight(source, PythonLexer(), PAINT)
+    return f'<pre class="code"{style}><code>{code}</code></pre>'
 
 
 def fold(title: str, inside: str) -> str:
@@ -132,13 +144,24 @@ class Lecture:
             shown, self.printed = self.printed, ""
             self.add("text", shown)
 
+    def end(self) -> None:
+        """End a section: what is left to say belongs to its last slide, and a section has one."""
+        self.flush()
+        if not self.said:
+            return
+        if self.slides[-1].heading != self.heading:
+            seen, rest = cut(self.said.pop(), WORDS)
+            self.add("text", MARKDOWN.render(seen)).notes += [rest] if rest else []
+        self.slides[-1].notes += self.said
+        self.said = []
+
     def markdown(self, block: str) -> None:
         """Go on with a block of Markdown."""
         if block.startswith("## "):
-            self.flush()
+            self.end()
             self.heading = block.removeprefix("## ")
             self.seen = self.heading not in UNSEEN
-        elif not self.seen or block.startswith("# "):
+        elif not self.seen or block.startswith(("# ", "**Time**")):
             return
         elif self.heading in (CLAIMS, "One surprise", "Three questions"):
             self.closing(block)
@@ -151,9 +174,20 @@ class Lecture:
             self.slides[-1].folds.append(MARKDOWN.render(block))
         elif block.startswith("$$"):
             self.flush()
-            self.add("formula", MARKDOWN.render(block))
+            self.add("formula", MARKDOWN.render(re.sub(r"[.,;]\s*\$\$$", "$$", block)))
         else:
             self.said.append(block)
+
+    def text(self, cell: NotebookNode) -> None:
+        """Go on with a cell of Markdown; the first paragraph of one that is tagged has a slide."""
+        begins = "slide" in cell.metadata.get("tags", [])
+        for block in blocks(cell.source):
+            if begins and not block.startswith("#"):
+                self.flush()
+                self.add("text", MARKDOWN.render(block))
+                begins = False
+            else:
+                self.markdown(block)
 
     def notice(self, block: str) -> None:
         """Show the sentence to notice, under what was printed; the rest is said."""
@@ -164,6 +198,9 @@ class Lecture:
         shown, self.printed = self.printed, ""
         made = self.add("notice", shown + MARKDOWN.render(seen))
         made.notes += [rest] if rest else []
+        for slide in self.slides:
+            if slide.kind == "predict" and not slide.answer:
+                slide.answer = block.replace("**Notice.**", "**Answer.**", 1)
 
     def closing(self, block: str) -> None:
         """Show one of the last parts, on one slide."""
@@ -175,10 +212,12 @@ class Lecture:
 
     def has_room(self, text: str) -> bool:
         """Whether what a cell prints can be read on a slide, with what is there already."""
+        if "\n" not in text and len(text) > 2 * WIDTH:  # no row of numbers: a text, to be broken
+            return not self.printed and len(text.split()) <= WORDS
         lines = [*self.printed.splitlines(), *text.splitlines()]
         return (
             len(lines) <= LINES
-            and len(" ".join(lines).split()) <= WORDS // 2
+            and len(" ".join(lines).split()) <= PRINTED
             and all(len(line) <= WIDTH for line in text.splitlines())
         )
 
@@ -188,7 +227,7 @@ class Lecture:
             return
         if "slide" in cell.metadata.get("tags", []):
             self.flush()
-            self.add("code", painted(cell.source))
+            self.add("code", painted(cell.source, letters(cell.source, 2)))
         elif not is_folded(cell):
             self.code.append(cell.source)
         for output in cell.outputs:
@@ -196,9 +235,12 @@ class Lecture:
             text = output.get("text", data.get("text/plain", "")).rstrip()
             if "text/html" in data:
                 self.flush()
-                self.add("figure", f'<div class="output">{data["text/html"]}</div>')
+                shown = data["text/html"]
+                made = self.add("figure", f'<div class="output">{shown}</div>')
+                made.notes += [f"**To see.** {alt}" for alt in re.findall(r'alt="([^"]*)"', shown)]
             elif self.has_room(text):
-                self.printed += f'<pre class="text">{html.escape(text)}</pre>'
+                style = letters(text, 1.9) if "\n" in text else ""
+                self.printed += f'<pre class="text"{style}>{html.escape(text)}</pre>'
             else:
                 self.code.append("# " + text.replace("\n", "\n# "))
 
@@ -211,26 +253,35 @@ def lecture(notebook: NotebookNode) -> list[Slide]:
         if cell.cell_type == "code":
             made.cell(cell)
         else:
-            for block in blocks(cell.source):
-                made.markdown(block)
+            made.text(cell)
     made.flush()
     return sorted(made.slides, key=lambda slide: slide.heading == CLAIMS)
 
 
-def sections(slides: Sequence[Slide], minutes: int) -> Iterator[str]:
-    """Slides as HTML; their notes begin with the minutes, by the clock of the chapter's header."""
+def stopwatch(minutes: float) -> str:
+    """Minutes as minutes and seconds."""
+    return "{}:{:02}".format(*divmod(round(60 * minutes), 60))
+
+
+def sections(slides: Sequence[Slide]) -> Iterator[str]:
+    """Slides as HTML; their notes begin with the minutes, and end with the answer."""
     notes = ["".join(MARKDOWN.render(part) for part in slide.notes) for slide in slides]
-    spent = list(accumulate(words(n + s.shown) for n, s in zip(notes, slides, strict=True)))
-    begin = 0.0
+    spent = list(
+        accumulate(
+            PAUSE.get(slide.kind, 0) + words(said + slide.shown) / PACE
+            for said, slide in zip(notes, slides, strict=True)
+        )
+    )
+    begin = "0:00"
     for slide, said, until in zip(slides, notes, spent, strict=True):
-        end = minutes * until / spent[-1]
+        end = stopwatch(until)
         heading = MARKDOWN.renderInline(slide.heading)
         yield (
             f'<section>\n<div class="sheet {slide.kind}">\n'
             f"{f'<h2>{heading}</h2>' if heading else ''}\n{slide.shown}\n"
             f'<div class="folds">{"".join(slide.folds)}</div>\n</div>\n'
-            f'<aside class="notes"><p>{begin:.0f}–{end:.0f} min of {minutes}</p>\n{said}</aside>\n'
-            "</section>"
+            f'<aside class="notes"><p>{begin}–{end} of {stopwatch(spent[-1])}</p>\n'
+            f"{said}{MARKDOWN.render(slide.answer)}</aside>\n</section>"
         )
         begin = end
 
@@ -244,7 +295,7 @@ def deck(path: Path, views: Views | None, target: Path) -> str:
         .read_text(encoding="utf-8")
         .format(
             title=html.escape(told.title),
-            sections="\n".join(sections(lecture(notebook), told.read)),
+            sections="\n".join(sections(lecture(notebook))),
             styles="\n".join(f'<link rel="stylesheet" href="assets/{name}">' for name in STYLES),
             scripts="\n".join(f'<script src="assets/{name}"></script>' for name in SCRIPTS),
         )

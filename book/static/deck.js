@@ -1,5 +1,6 @@
-// Starts a deck: a slide is as large as the screen, views are alive, folds open over their slide (C
-// opens the first), and with ?print all slides stand on paper, two to a page, over their notes.
+// Starts a deck: a slide is as large as the screen, views are alive, a clicker turns the pages wherever
+// the hand was last, folds open over their slide (C opens the first), and with ?print all slides stand
+// on paper, two to a page, over their notes.
 const printing = new URLSearchParams(location.search).has("print");
 const tag = (name) => document.createElement(name);
 const all = (what, inside = document) => [...inside.querySelectorAll(what)];
@@ -12,14 +13,33 @@ function resize() {
 }
 
 function fit(place) { // the largest text with which a view is no higher than its slide
-  const { model } = place.querySelector(".attn-live"), room = (tall - 7.5) * rem;
-  for (let font = Math.min(32, Math.round(1.6 * rem)); font >= 10; font--) {
+  const { model } = place.querySelector(".attn-live"), sheet = place.closest(".sheet");
+  const high = (node) => node.getBoundingClientRect().height;
+  let small = 10, large = Math.max(10, Math.min(32, Math.round(1.6 * rem)));
+  for (let font = large; small < large; font = Math.ceil((small + large) / 2)) {
     model.set("font", font);
-    if (place.getBoundingClientRect().height <= room) return;
+    if (high(place) <= high(sheet) * (1 - 7.5 / tall)) small = font;
+    else large = font - 1;
   }
+  model.set("font", small);
+}
+function arrange(place) { // the sliders over the map, or beside it: as the map is wider
+  const window = `${innerWidth} ${innerHeight}`, { model } = place.querySelector(".attn-live");
+  if (!place.clientWidth || place.dataset.window === window) return; // not seen yet, or done
+  place.dataset.window = window;
+  const [over, beside] = [false, true].map((way) => {
+    place.classList.toggle("beside", way);
+    model.set("font", 9); // so that the next size draws it anew
+    fit(place);
+    return place.querySelector("canvas")?.getBoundingClientRect().width ?? 0; // a film of pictures has none
+  });
+  if (beside > over) return;
+  place.classList.remove("beside");
+  model.set("font", 9);
+  fit(place);
 }
 function fitAll(inside = document) {
-  all(".output", inside).forEach((place) => place.querySelector(".attn") && fit(place));
+  all(".output", inside).forEach((place) => place.querySelector(".attn") && arrange(place));
   all(".sheet math[display=block]", inside).forEach(narrow);
 }
 
@@ -65,7 +85,17 @@ async function start() {
     });
     Reveal.addKeyBinding({ keyCode: 67, key: "C", description: "Code of this slide" },
       () => Reveal.getCurrentSlide().querySelector("summary")?.click());
-    Reveal.on("slidechanged", ({ currentSlide }) => fitAll(currentSlide));
+    Reveal.on("slidechanged", ({ currentSlide }) => {
+      document.activeElement.blur();
+      fitAll(currentSlide);
+    });
+    addEventListener("keydown", (event) => { // a slider that was moved by hand would keep these keys
+      const turn = { PageDown: Reveal.next, PageUp: Reveal.prev }[event.key];
+      if (!turn || event.target.closest("dialog")) return;
+      event.preventDefault();
+      event.stopPropagation();
+      turn();
+    }, true);
     for (const place of all("section .output")) {
       if (!place.querySelector(".attn")) continue;
       for (const event of ["click", "input"]) place.addEventListener(event, () => requestAnimationFrame(() => fit(place)));

@@ -78,12 +78,26 @@ def test_arrow_keys_move_a_slider_and_not_the_slide(browser: Any, decks: Path) -
     slider.press("ArrowRight")
     assert slider.input_value() != value
     assert canvas.evaluate("node => node.toDataURL()") != before
-    for key in ("ArrowLeft", "ArrowDown", "ArrowUp", "Space", "n", "PageDown"):
+    for key in ("ArrowLeft", "ArrowDown", "ArrowUp", "Space", "n"):
         slider.press(key)
     assert page.evaluate("Reveal.getIndices().h") == at
-    page.evaluate("document.activeElement.blur()")
-    page.keyboard.press("PageDown")
-    assert page.evaluate("Reveal.getIndices().h") != at
+    page.close()
+
+
+def test_a_clicker_turns_the_page_after_a_view_was_moved_by_hand(browser: Any, decks: Path) -> None:
+    page = shown(browser, decks, "04_self_attention", SIZES[0])
+    at = page.evaluate(
+        """() => { const one = document.querySelector(".attn").closest("section");
+        const { h } = Reveal.getIndices(one); Reveal.slide(h); return h; }"""
+    )
+    slider = page.locator("section.present .attn input").first
+    for touched in (slider, page.locator("section.present .attn button").first):
+        touched.click()
+        value = slider.input_value()
+        for key, slide in (("PageDown", at + 1), ("PageUp", at)):
+            page.keyboard.press(key)
+            assert page.evaluate("Reveal.getIndices().h") == slide
+        assert slider.input_value() == value
     page.close()
 
 
@@ -102,22 +116,41 @@ def test_c_opens_the_code_of_a_slide(browser: Any, decks: Path) -> None:
     page.close()
 
 
-def test_notes_tell_the_minutes_and_what_the_chapter_says(browser: Any, decks: Path) -> None:
-    page = shown(browser, decks, "04_self_attention", SIZES[0])
-    notes = page.evaluate("[...document.querySelectorAll('aside.notes')].map(n => n.textContent)")
-    spans = [re.match(r"(\d+)–(\d+) min of (\d+)", text) for text in notes]
-    assert all(spans)
-    minutes = [int(span[2]) for span in spans if span]
-    assert minutes == sorted(minutes)
-    assert minutes[-1] == int(spans[-1][3])
-    assert len(" ".join(notes).split()) > 700, "the prose of the chapter is with the lecturer"
-    page.close()
+@pytest.mark.parametrize("name", [path.stem for path in chapter_paths()])
+def test_notes_keep_a_lecture_and_answer_what_is_asked(decks: Path, name: str) -> None:
+    told = (decks / f"{name}.html").read_text(encoding="utf-8")
+    slides = told.split("<section>")[1:]
+    notes = [slide.partition('<aside class="notes">')[2] for slide in slides]
+    spans = [re.findall(r"(\d+):(\d\d)", text.partition("</p>")[0]) for text in notes]
+    clock = [[60 * int(minutes) + int(seconds) for minutes, seconds in span] for span in spans]
+    assert [begin for begin, _, _ in clock[1:]] == [end for _, end, _ in clock[:-1]]
+    assert clock[0][0] == 0
+    assert clock[-1][1] == clock[-1][2] <= 45 * 60
+    for slide, text, (begin, end, _) in zip(slides, notes, clock, strict=True):
+        asks, draws = 'class="sheet predict"' in slide, 'class="sheet figure"' in slide
+        assert end - begin >= 30 * (asks or draws), "a room votes, and looks"
+        assert asks == ("<strong>Answer.</strong>" in text), text
+        assert ("<img" in slide) == ("<strong>To see.</strong>" in text), text
+
+
+def test_notes_of_a_section_stand_on_its_slides(decks: Path) -> None:
+    told = (decks / "04_self_attention.html").read_text(encoding="utf-8")
+    slides = dict.fromkeys(re.findall("<h2>(.*?)</h2>", told), "")
+    for slide in told.split("<section>")[2:]:
+        slides[re.findall("<h2>(.*?)</h2>", slide)[0]] += slide
+    assert "one after the other" in slides["What it costs"]
+    assert "one after the other" not in slides["Why divide by √d_k?"]
+    assert "You will be able to" in told.split("<section>")[1]
+    assert len(re.sub("<.*?>", " ", told).split()) > 2_000, "the prose is with the lecturer"
 
 
 def test_on_paper_two_slides_stand_on_a_page_over_their_notes(browser: Any, decks: Path) -> None:
     page = shown(browser, decks, "00_start_here", SIZES[0], "?print")
     slides = page.locator(".sheet").count()
     assert page.locator("aside.notes").filter(visible=True).count() == slides
+    cut = """all => all.filter((view) => view.getBoundingClientRect().height >
+        view.closest(".sheet").getBoundingClientRect().height * 0.9).length"""
+    assert page.locator(".attn").evaluate_all(cut) == 0
     written = page.pdf(prefer_css_page_size=True, tagged=False)
     pages = len(re.findall(rb"/Type\s*/Page\b(?!s)", written))
     assert slides / 2 <= pages <= slides * 0.75, (slides, pages)
