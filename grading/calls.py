@@ -53,7 +53,7 @@ SHARED, ANONYMOUS = 0x01, 0x20  # the flags of mmap
 FAMILIES = (1, 2, 16)  # Unix; of an empty network IPv4 and what lists its devices, for zmq
 FCNTL = (0, 1, 2, 3, 4, 1030, 1031, 1032)  # copies and flags of a file, the size of a pipe
 # whether it is a terminal and how wide, how much can be read, flags of a file, a copy of a file
-IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409)
+IOCTL = (0x5401, 0x802C_542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409)
 RANKS = "sched_setaffinity sched_setscheduler sched_setparam"  # libraries rank their own threads
 
 
