@@ -260,18 +260,9 @@ def set_up(root, torch_index=None):
     run_logged(pip + lock, log, "[2/3] Installing Jupyter, the data and the tools")
     own = ["--no-deps", "--no-build-isolation", "-e", root]
     run_logged(pip + own, log, "[3/3] Installing attnlib from this folder")
-    silence_news(venv)
     with open(stamp, "w") as file:
         file.write(fingerprint(root))
     return python
-
-
-def silence_news(venv):
-    """Keep JupyterLab from asking, in front of a class, whether to fetch its project's news."""
-    folder = os.path.join(venv, "etc", "jupyter", "labconfig")
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "page_config.json"), "w") as file:
-        file.write('{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}')
 
 
 def lab(python, words):
@@ -281,6 +272,8 @@ def lab(python, words):
         "-m",
         "jupyterlab",
         "--ServerApp.root_dir=" + ROOT,
+        "--ServerApp.contents_manager_class=book.lab.Chapters",
+        "--LabApp.app_settings_dir=" + os.path.join(ROOT, "tools", "lab"),
         "--LabApp.default_url=/lab/tree/chapters/00_start_here.ipynb",
     ] + words
 

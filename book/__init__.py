@@ -1,8 +1,8 @@
 """How the course becomes pages, slides and PDF; its only own text is that of the live page.
 
 `python -m book` writes `build/book`, `build/slides` or `build/pdf` from the stored chapters, the
-exercises, the documents and the docstrings. Nothing is executed, but chapters whose views are not
-kept (see tools/chapter_tools.py).
+exercises, the documents and the docstrings. Nothing is executed: what live views need is stored
+with the chapters (see tools/chapter_tools.py).
 """
 
 import sys

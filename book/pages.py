@@ -5,23 +5,24 @@ The sources lie as the course's own files do, so that a link from one to the oth
 
 import functools
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
 
 import nbformat
 from chapter_rules import chapter_paths, side_roads
+from chapter_tools import routes
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from road_rules import THESES
 
 from attnlib.widgets.page import script
 from book import BUILD, ROOT
+from book.building import Told, silent, sphinx
 from book.live import link, live_page, missing, place
 from book.notebooks import Assets, Views, with_assets
 from book.theses import theses_page
+from book.ways import with_ways
 
 HERE = Path(__file__).parent
 WIDGETS = ROOT / "attnlib" / "widgets"
@@ -50,6 +51,10 @@ def tagged(notebook: NotebookNode) -> NotebookNode:
     for cell in notebook.cells:
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             cell.metadata["tags"] = ["hide-input"]
+            first = cell.source.partition("\n")[0]
+            if first.startswith("# "):  # says what is hidden
+                prompt = f"Code: {first.removeprefix('# ')}"
+                cell.metadata["mystnb"] = {"code_prompt_show": prompt, "code_prompt_hide": prompt}
         if cell.cell_type == "markdown":
             cell.source = with_callouts(with_citations(cell.source))
     return notebook
@@ -129,6 +134,7 @@ def notebook_source(path: Path, views: Views | None, assets: Assets, pages: set[
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = with_links(cell.source, inside, pages)
+    notebook.cells[0].source = with_ways(notebook.cells[0].source, inside)
     if beneath := beneath_chapter(path):
         notebook.cells.append(new_markdown_cell(beneath, id="list-of-side-roads"))
     return nbformat.writes(notebook)
@@ -151,7 +157,7 @@ def contents(names: Sequence[str], library: Sequence[str]) -> str:
         "Exercises": [name for name in plain if name.startswith("exercises/")],
         "The library": [f"api/{name}" for name in library],
         "About": [
-            "README",
+            "To install the course <README>",
             "theses",
             *(name.removesuffix(".md") for name in DOCUMENTS),
             "bibliography",
@@ -169,7 +175,8 @@ def front_page(views: dict[str, Views | None], assets: Assets) -> str:
     )
     alive = [data["text/html"] for data in shown if "MiniLM reads" in data.get("text/html", "")]
     text = (HERE / "templates" / "front.md").read_text(encoding="utf-8")
-    return Template(text).substitute(view=alive[0])
+    ways = routes(chapter_paths(), side_roads())
+    return Template(text).substitute(view=alive[0], routes=ways)
 
 
 def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> None:
@@ -202,19 +209,24 @@ def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> 
             Assets(target / "docs").write(picture.name, picture.read_bytes())
 
 
-def book(views: dict[str, Views | None], target: Path = BUILD / "book") -> None:
+def book(
+    views: dict[str, Views | None], target: Path = BUILD / "book", told: Told = silent
+) -> None:
     """Write the site; what did not change since the last time stays as it is.
+
+    Args:
+        views: what is stored of each chapter's; None where it is of other code.
+        target: the folder of the sources and of the site.
+        told: hears how much is done, in percent, and what is next.
 
     Raises:
         RuntimeError: if Sphinx warns of anything.
     """
+    told(0, "the models of the live page")
     if lacks := missing():
         print(f"The page of live models is built without them. {lacks}", flush=True)
+    told(30, "the sources of the pages")
     sources(target / "source", views, lacks)
-    command = [sys.executable, "-m", "sphinx", "-q", "-j", "auto", "-b", "html", "-c", str(HERE)]
-    command += ["-D", f"html_static_path={target / 'source' / '_static'}"]
-    command += ["-d", str(target / "doctrees"), str(target / "source"), str(target / "html")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode or done.stderr.strip():
-        raise RuntimeError(f"Sphinx complains:\n{done.stderr[-4000:]}")
+    sphinx(target, told)
     place(target / "html", lacks)
+    told(100, "done")

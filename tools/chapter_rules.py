@@ -67,6 +67,16 @@ def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
     return [c for c in notebook.cells if c.cell_type == "code" and c.source.strip()]
 
 
+def view_places(notebook: NotebookNode) -> set[tuple[str, int]]:
+    """Where a notebook shows live views: the id of the cell, and the number of the output."""
+    return {
+        (cell.id, number)
+        for cell in notebook.cells
+        for number, output in enumerate(cell.get("outputs", []))
+        if re.match(r"(AttentionView|Frames)\(", output.get("data", {}).get("text/plain", ""))
+    }
+
+
 def prose(notebook: NotebookNode) -> str:
     """All markdown of a notebook, fenced code left out."""
     text = "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")

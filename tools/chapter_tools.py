@@ -3,8 +3,8 @@
 A stored chapter holds its code's outputs and nothing that changes from run to run: no widget
 state, no widget ids (a reader on the web sees the picture instead), no timing, one kernel name.
 Cell ids stay. `attnlib` in its metadata tells which code and which library it was executed with.
-What the live views need on a page without a kernel is kept beside it, in build/views, where
-`make book` and `make slides` find it.
+What its live views need on a page without a kernel is stored beside it, in chapters/views, where
+`make book` and `make slides` find it: they run nothing.
 """
 
 import argparse
@@ -23,7 +23,16 @@ from typing import Any, NamedTuple
 
 import nbformat
 from architecture import LIBRARY, behind, folders, room_of, sources
-from chapter_rules import DROPPED, ROOT, chapter_paths, code_hash, header, side_roads
+from chapter_rules import (
+    CHAPTERS,
+    DROPPED,
+    ROOT,
+    chapter_paths,
+    code_hash,
+    header,
+    side_roads,
+    view_places,
+)
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
@@ -32,7 +41,7 @@ README = ROOT / "README.md"
 MAP = ("<!-- course map: written by make chapters -->", "<!-- end of the course map -->")
 ROUTES = ("<!-- routes: written by make chapters -->", "<!-- end of the routes -->")
 SHORT = ("00", "03", "04", "05", "07", "08", "15")  # the chapters of the short route
-VIEWS = ROOT / "build" / "views"  # a file for each chapter
+VIEWS = CHAPTERS / "views"  # a file for each chapter that has any
 VIEW = "application/vnd.attnlib.view+json"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -122,11 +131,14 @@ class Stopped(Exception):
     """A chapter that did not run to its end: the first line says in which cell, and why."""
 
 
+Views = dict[str, dict[str, Any]]  # cell id -> number of the output -> state of its view
+
+
 class Executed(NamedTuple):
     """A chapter that was run from nothing."""
 
     notebook: NotebookNode  # cleaned and stamped
-    views: dict[str, dict[str, Any]]  # cell id -> number of the output -> state of its view
+    views: Views
     seconds: float  # start of the kernel included
 
 
@@ -167,7 +179,7 @@ def stop(notebook: NotebookNode, at: int, error: Exception) -> str:
     return f"cell {at + 1} of {len(notebook.cells)}, `{first}`, stopped with {short}\n{error}"
 
 
-def parted(notebook: NotebookNode) -> tuple[NotebookNode, dict[str, dict[str, Any]]]:
+def parted(notebook: NotebookNode) -> tuple[NotebookNode, Views]:
     """The notebook without the state of its views, and this state."""
     result, views = copy.deepcopy(notebook), {}
     for cell in result.cells:
@@ -178,25 +190,37 @@ def parted(notebook: NotebookNode) -> tuple[NotebookNode, dict[str, dict[str, An
 
 
 def keep_views(name: str, done: Executed) -> None:
-    """Keep what a chapter's live views need, with the stamp of what it was executed with."""
+    """Store what a chapter's live views need, with the stamp of what it was executed with."""
+    stored = VIEWS / f"{name}.json"
+    if not done.views:
+        stored.unlink(missing_ok=True)
+        return
     VIEWS.mkdir(parents=True, exist_ok=True)
     kept = {"attnlib": done.notebook.metadata.attnlib, "views": done.views}
     part = VIEWS / f"{name}.{os.getpid()}.part"
-    part.write_text(json.dumps(kept), encoding="utf-8")
-    part.replace(VIEWS / f"{name}.json")  # whole or not at all
+    part.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    part.replace(stored)  # whole or not at all
 
 
-def kept_views(path: Path) -> dict[str, dict[str, Any]] | None:
-    """What is kept of a chapter's views, or None if it is missing or of another run or code."""
-    kept = VIEWS / f"{path.stem}.json"
-    if not kept.exists():
+def kept_views(path: Path) -> Views | None:
+    """What is stored of a chapter's views, by cell and output; empty if it shows none.
+
+    None if a view is missing, or if they are of another run or code than the chapter.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    if not (places := view_places(notebook)):
+        return {}
+    stored = VIEWS / f"{path.stem}.json"
+    found = json.loads(stored.read_text("utf-8")) if stored.exists() else {"views": {}}
+    views: Views = found["views"]
+    if places != {(cell, int(number)) for cell, several in views.items() for number in several}:
         return None
-    notebook, found = nbformat.read(path, as_version=4), json.loads(kept.read_text("utf-8"))
     stamps = (stamped(notebook).metadata.attnlib, notebook.metadata.get("attnlib"))
-    if found["attnlib"] not in stamps or found["attnlib"]["code"] != code_hash(notebook):
-        return None
-    views: dict[str, dict[str, Any]] = found["views"]
-    return views
+    return (
+        views
+        if found["attnlib"] in stamps and found["attnlib"]["code"] == code_hash(notebook)
+        else None
+    )
 
 
 def rounded(seconds: float) -> int:
@@ -277,7 +301,8 @@ def execute(paths: Sequence[Path], everything: bool, times: bool) -> int:
     failed = 0
     for path in paths:
         stored = nbformat.read(path, as_version=4)
-        if not (everything or times or is_stale(stored)):
+        current = not is_stale(stored) and kept_views(path) is not None
+        if current and not (everything or times):
             print(f"{path.stem}: nothing changed")
             continue
         try:

@@ -6,19 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chapter_rules import CHAPTERS, chapter_paths, side_roads
-from chapter_tools import executed, keep_views, kept_views
+from chapter_rules import chapter_paths, side_roads
+from chapter_tools import kept_views
 from filelock import FileLock
-
-ALIVE = "00_start_here"  # always has its views; of other chapters only those that are kept
 
 
 @pytest.fixture(scope="session")
 def views() -> dict[str, Any]:
-    """What is kept of each chapter's views; None, and pictures in their place, if nothing is."""
-    path = CHAPTERS / f"{ALIVE}.ipynb"
-    if kept_views(path) is None:
-        keep_views(ALIVE, executed(path))
+    """What is stored of each chapter's views; None, and pictures in their place, if it is stale."""
     return {path.stem: kept_views(path) for path in (*chapter_paths(), *side_roads())}
 
 

@@ -1,7 +1,7 @@
 """The pages of the book in a browser, opened from the disk: alive, light, and open to everyone.
 
 axe-core looks at a few pages in a normal run; ATTNLIB_AXE=all sends it to every page, light and
-dark, wide and narrow, and takes about half an hour.
+dark, wide, narrow and printed, and takes about half an hour.
 """
 
 import functools
@@ -10,12 +10,13 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlparse
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urlparse
 
 import axe_playwright_python
 import pytest
-from chapter_rules import ROOT, chapter_paths
+from chapter_rules import ROOT, chapter_paths, side_roads
+from chapter_tools import SHORT
 from road_rules import theses
 
 from book.icons import icons
@@ -24,7 +25,7 @@ from book.pages import pages_of_the_site, rooms
 pytestmark = pytest.mark.browser
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 PIXELS = "canvas => canvas.toDataURL()"
-LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
+LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark"), (794, "print")]
 EVERYWHERE = os.environ.get("ATTNLIB_AXE") == "all"
 PAGES = [page.removesuffix(path.suffix) for page, path in pages_of_the_site()]
 PAGES += [
@@ -42,7 +43,7 @@ SAMPLE = {
     "api/attnlib.attention": 2,
     "bibliography": 3,
 }
-SAMPLE |= {"exercises/01_ngram/01_ngram": 1, "docs/teaching": 2, "search": 0, "try": 3}
+SAMPLE |= {"exercises/01_ngram/01_ngram": 1, "docs/teaching": 4, "search": 0, "try": 3}
 CHECKED = [
     (name, look)
     for name in (PAGES if EVERYWHERE else SAMPLE)
@@ -100,7 +101,9 @@ def test_the_first_page_is_alive_and_has_three_doors(browser: Any, site: Path) -
     view = page.locator(".front .attn")
     view.wait_for()
     slider, canvas = view.locator("input[type=range]").first, view.locator(".attn-stage > canvas")
-    assert slider.bounding_box()["y"] < 700, "the sliders are seen at once"
+    shown = canvas.bounding_box()
+    assert shown["y"] + shown["height"] / 2 < 800, "half of the map is seen at once"
+    assert page.locator("button[class*=search-button]:visible").count() == 1
     before = canvas.evaluate(PIXELS)
     slider.press("ArrowRight")
     assert canvas.evaluate(PIXELS) != before
@@ -161,12 +164,72 @@ def test_formulas_need_no_script(site: Path) -> None:
     assert not re.search(r"<script[^>]*mathjax|\$\$", re.sub(r'alttext="[^"]*"', "", text), re.I)
 
 
-def test_the_search_finds_a_word(page: Any, site: Path) -> None:
-    page.goto(f"{(site / 'search.html').as_uri()}?q=comprehensiveness")
-    found = page.locator("#search-results li a").first
-    found.wait_for(timeout=15_000)
-    assert "07_is_attention" in found.get_attribute("href")
+def test_the_search_finds_a_word_a_thesis_an_exercise_and_a_symbol(page: Any, site: Path) -> None:
+    thesis = theses()["04"][0]["sentence"]
+    words = " ".join(sorted(re.findall(r"\b[a-z]{4,}\b", thesis), key=len)[-5:])
+    wanted = {
+        "comprehensiveness": "chapters/07_is_attention",
+        words: "theses.html",
+        "kendall_tau": "exercises/07_is_attention",
+        "rollout": "api/attnlib.explain.html#attnlib.explain",
+    }
+    for asked, place in wanted.items():
+        page.goto(f"{(site / 'search.html').as_uri()}?q={quote(asked)}")
+        page.locator(f'#search-results li a[href*="{place}"]').first.wait_for(timeout=15_000)
     assert page.asked == []
+
+
+def article(site: Path, name: str) -> str:
+    """What a page says, the lists of other pages left out."""
+    text = (site / f"{name}.html").read_text(encoding="utf-8")
+    return text.partition('<article class="bd-article"')[2].partition("</article>")[0]
+
+
+def test_a_chapter_leads_to_its_exercise_and_back(site: Path) -> None:
+    exercises = [path.stem for path in (ROOT / "exercises").glob("*/*.ipynb")]
+    assert len(exercises) > 10
+    for name in exercises:
+        there = article(site, f"chapters/{name}").count(f"../exercises/{name}/{name}.html")
+        assert there == 2, f"{name}: above and below"
+        assert f'href="../../chapters/{name}.html"' in article(site, f"exercises/{name}/{name}")
+
+
+def test_a_chapter_shows_the_route_that_it_is_on(site: Path) -> None:
+    short = [path.stem for path in chapter_paths() if path.name[:2] in SHORT]
+    for path in chapter_paths():
+        (line,) = re.findall(
+            r"<p><strong>The short route</strong>.*?</p>",
+            article(site, f"chapters/{path.stem}"),
+            re.S,
+        )
+        on = [name for name in short if f'href="{name}.html"' in line]
+        assert on == [name for name in short if name != path.stem]
+        assert ("passes this chapter by" in line) == (path.stem not in short)
+        assert re.search(r"\(\d+ h", line)
+
+
+def test_side_roads_stand_under_their_chapter(site: Path) -> None:
+    listed = (site / "chapters" / "00_start_here.html").read_text(encoding="utf-8")
+    listed = listed.partition('class="bd-links')[2].partition("</nav>")[0]
+    for path in side_roads():
+        before = listed[: listed.index(f"more/{path.stem}.html")]
+        above = re.findall(r'toctree-l1.*?href="([^"#]*)', before, re.S)[-1]
+        assert above.startswith(path.stem[:3]), f"{path.stem} stands under {above}"
+
+
+def test_the_keyboard_leads_from_the_first_page_to_a_moved_slider(page: Any, site: Path) -> None:
+    opened(page, site, "index")
+    canvas = page.locator(".front .attn-stage > canvas")
+    canvas.wait_for()
+    before = canvas.evaluate(PIXELS)
+    for key in ("Tab", "Enter"):
+        page.keyboard.press(key)  # the first stop skips what stands on every page
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('.front input[type=range]')"):
+            break
+    page.keyboard.press("ArrowRight")
+    assert canvas.evaluate(PIXELS) != before
 
 
 def test_icons_are_drawn_without_the_script_of_all_icons(page: Any, site: Path) -> None:
@@ -184,32 +247,79 @@ def test_an_icon_that_the_theme_lacks_is_named() -> None:
         icons(theme, {"sun", "moon"})
 
 
-def test_no_page_is_wider_than_a_phone_and_every_view_that_is_kept_comes_alive(
-    page: Any, site: Path, views: Any
-) -> None:
+class Visit(NamedTuple):
+    """What one look at a page on a phone showed."""
+
+    width: int  # of all that is on it, in pixels
+    first: float  # MB, gzipped, that it asks for when it is opened
+    whole: float  # the same, until it is read to its end
+    alive: int  # views
+
+
+@functools.cache
+def zipped(path: Path) -> int:
+    """Bytes of a file, gzipped."""
+    return len(gzip.compress(path.read_bytes()))
+
+
+def visit(page: Any, site: Path, name: str) -> Visit:
+    """Open a page on a phone, and read it to its end."""
+    asked: set[str] = set()
+
+    def note(request: Any) -> None:
+        asked.add(re.split("[?#]", request.url)[0])
+
+    def size() -> float:
+        files = {Path(unquote(urlparse(url).path)) for url in asked if url.startswith("file:")}
+        return sum(map(zipped, files)) / 1e6
+
+    page.on("request", note)
+    opened(page, site, name)
+    loaded = "[...document.images].every(one => one.complete || one.loading === 'lazy')"
+    page.wait_for_function(loaded)
+    first = size()
+    page.evaluate("document.querySelectorAll('.attn-live').forEach(attnLoad)")
+    page.evaluate("document.querySelectorAll('img').forEach(one => one.loading = 'eager')")
+    alive = "document.querySelectorAll('.attn-live:not(:has(.attn))').length === 0"
+    page.wait_for_function(f"{loaded} && {alive}")
+    page.remove_listener("request", note)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    return Visit(width, first, size(), page.locator(".attn-live .attn").count())
+
+
+@pytest.fixture(scope="module")
+def visits(pages: Any, site: Path) -> dict[str, Visit]:
+    """Every page, opened once."""
+    page = pages()
     page.set_viewport_size({"width": 390, "height": 844})
-    counts = {name: sum(map(len, (kept or {}).values())) for name, kept in views.items()}
-    wide = []
-    for name in PAGES:
-        opened(page, site, name)
-        if (width := page.evaluate("document.documentElement.scrollWidth")) > 390:
-            wide.append(f"{name}: {width}")
-        if re.fullmatch(r"chapters/.*", name):
-            page.evaluate("document.querySelectorAll('.attn-live').forEach(attnLoad)")
-            count = counts.pop(name.rpartition("/")[2])
-            page.wait_for_function(
-                "n => document.querySelectorAll('.attn').length === n", arg=count
-            )
-    assert not counts
-    assert not wide
+    found = {name: visit(page, site, name) for name in PAGES}
     assert page.asked == []
     assert page.errors == []
+    return found
+
+
+def test_no_page_is_wider_than_a_phone(visits: dict[str, Visit]) -> None:
+    assert {name: one.width for name, one in visits.items() if one.width > 390} == {}
+
+
+def test_every_view_that_is_stored_comes_alive(visits: dict[str, Visit], views: Any) -> None:
+    stored = {name: sum(map(len, (kept or {}).values())) for name, kept in views.items()}
+    assert sum(stored.values()) > 20
+    chapters = {name: one for name, one in visits.items() if name.startswith("chapters/")}
+    assert {name.rpartition("/")[2]: one.alive for name, one in chapters.items()} == stored
+
+
+def test_pages_are_light(visits: dict[str, Visit]) -> None:
+    for name, one in visits.items():
+        first = 0.7 if name in ("index", "try") else 0.75 if name == "README" else 0.6
+        assert one.first <= first, f"{name} when it is opened, in MB"
+        assert one.whole <= 2, f"{name} when it is read, in MB"
 
 
 @pytest.mark.parametrize(("name", "look"), CHECKED)
 def test_axe_finds_nothing(page: Any, site: Path, name: str, look: tuple[int, str]) -> None:
     page.set_viewport_size({"width": look[0], "height": 844})
-    page.emulate_media(color_scheme=look[1])
+    page.emulate_media(**({"media": "print"} if look[1] == "print" else {"color_scheme": look[1]}))
     opened(page, site, name)
     page.evaluate("document.querySelectorAll('.attn-live').forEach(attnLoad)")
     page.wait_for_function(
@@ -229,51 +339,14 @@ def test_axe_would_find_a_picture_without_alt(page: Any, site: Path) -> None:
     assert "image-alt" in {v["id"] for v in found["violations"]}
 
 
-@functools.cache
-def zipped(path: Path) -> int:
-    """Bytes of a file, gzipped."""
-    return len(gzip.compress(path.read_bytes()))
-
-
-def weight(page: Any, site: Path, name: str) -> tuple[float, float]:
-    """MB, gzipped, that a page asks for: when it is opened, and until it is read to its end."""
-    asked: set[str] = set()
-    page.on("request", lambda request: asked.add(re.split("[?#]", request.url)[0]))
-    loaded = "[...document.images].every(one => one.complete || one.loading === 'lazy')"
-
-    def size() -> float:
-        files = {Path(unquote(urlparse(url).path)) for url in asked if url.startswith("file:")}
-        return sum(map(zipped, files)) / 1e6
-
-    opened(page, site, name)
-    page.wait_for_function(loaded)
-    first = size()
-    page.evaluate("document.querySelectorAll('.attn-live').forEach(attnLoad)")
-    page.evaluate("document.querySelectorAll('img').forEach(one => one.loading = 'eager')")
-    alive = "document.querySelectorAll('.attn-live:not(:has(.attn))').length === 0"
-    page.wait_for_function(f"{loaded} && {alive}")
-    return first, size()
-
-
-def test_pages_are_light(browser: Any, site: Path) -> None:
-    limits = {"index": (0.7, 1.0), "theses": (0.5, 2.0)} | {
-        f"chapters/{p.stem}": (0.5, 2.0) for p in chapter_paths()
-    }
-    heavy = []
-    for name, most in limits.items():
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
-        sizes = weight(context.new_page(), site, name)
-        if sizes[0] > most[0] or sizes[1] > most[1]:
-            heavy.append(f"{name}: {sizes[0]:.2f} and {sizes[1]:.2f} MB, {most} at most")
-        context.close()
-    assert not heavy
-
-
 def test_a_second_build_writes_nothing_anew(site: Path, views: Any) -> None:
     from book.pages import book
 
     before = {path: path.stat().st_mtime_ns for path in (site / "chapters").glob("*.html")}
-    book(views, site.parent)
+    heard: list[int] = []
+    book(views, site.parent, told=lambda percent, step: heard.append(percent))
+    assert heard == sorted(heard)
+    assert (heard[0], heard[-1]) == (0, 100)
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 

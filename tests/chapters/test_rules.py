@@ -382,15 +382,20 @@ def test_the_state_of_views_is_kept_outside_the_chapter() -> None:
     assert tools.VIEW in notebook.cells[2].outputs[1].data, "the argument is left as it was"
 
 
-def test_kept_views_belong_to_this_code_and_to_this_run_or_library(
+def test_stored_views_belong_to_this_code_and_to_this_run_or_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "VIEWS", tmp_path / "views")
     path = tmp_path / "02_sample.ipynb"
     ran = tools.stamped(sample())
+    cell = ran.cells[2]
+    shown, cell.outputs = cell.outputs, []
     nbformat.write(ran, path)
-    assert tools.kept_views(path) is None
-    views = {"cell": {"0": {"index": [1]}}}
+    assert tools.kept_views(path) == {}, "it shows none"
+    cell.outputs = shown
+    nbformat.write(ran, path)
+    assert tools.kept_views(path) is None, "its view is not stored"
+    views = {cell.id: {"0": {"index": [1]}}}
     tools.keep_views("02_sample", tools.Executed(ran, views, 1.0))
     assert tools.kept_views(path) == views
     elsewhere = tools.stamped(ran)
@@ -401,7 +406,26 @@ def test_kept_views_belong_to_this_code_and_to_this_run_or_library(
     assert tools.kept_views(path) == views  # of the same run as what is stored
     nbformat.write(ran, path)
     assert tools.kept_views(path) is None
+    for wrong in ({cell.id: {"9": {}}}, {cell.id: {**views[cell.id], "9": {}}}):
+        tools.keep_views("02_sample", tools.Executed(ran, wrong, 1.0))
+        assert tools.kept_views(path) is None, "the view is of another output"
     tools.keep_views("02_sample", tools.Executed(ran, views, 1.0))
-    ran.cells[2].source += "  # changed"
+    cell.source += "  # changed"
     nbformat.write(ran, path)
     assert tools.kept_views(path) is None
+    tools.keep_views("02_sample", tools.Executed(ran, {}, 1.0))
+    assert not list((tmp_path / "views").iterdir()), "a chapter without views has no file"
+
+
+@pytest.mark.parametrize(
+    "path", [*rules.chapter_paths(), *rules.side_roads()], ids=lambda p: p.stem
+)
+def test_the_views_of_a_chapter_are_stored_with_it(path: Path) -> None:
+    views = tools.kept_views(path)
+    assert views is not None, f"make chapters NAMES={path.stem} stores them"
+    assert (tools.VIEWS / f"{path.stem}.json").exists() == bool(views)
+
+
+def test_every_file_of_views_has_its_chapter() -> None:
+    chapters = {path.stem for path in (*rules.chapter_paths(), *rules.side_roads())}
+    assert {path.stem for path in tools.VIEWS.iterdir()} <= chapters
