@@ -30,10 +30,11 @@ def _drawn_share(rng: random.Random, generator: Generator, T: int, D: int) -> tu
 
 
 def _borders(rng: random.Random, generator: Generator) -> list[tuple[int, int, int]]:
-    """A large c; with one T and D every border of c: not possible, and the last that is."""
+    """A large c; a long row; with one T and D every border of c: impossible, and the last not."""
     T, D = rng.randint(3, 6), rng.randint(3, 6)
     return [
         (25, 2, rng.randint(11, 14)),
+        (300, 15, rng.randint(15, 25)),
         (1, D, 2),
         *((T, D, c) for c in (-2, -1, 0, T, T + 1, 3 * T)),
     ]
@@ -203,6 +204,12 @@ def _drawn_texts(
     return x, W_Q, W_K + rng.choice((0.0, 2.0)) * W_Q  # far from tied, and nearer
 
 
+def _tied(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Nearly tied, and tied: a difference of equal numbers, whose root is not small."""
+    x, W, V = _drawn_texts(rng, generator, 6, 9, 5, 3)
+    return [(x, W, W + 3e-4 * V), (x, W, W)]
+
+
 TWO = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
 ASYMMETRY = Task(
     name="asymmetry",
@@ -227,7 +234,8 @@ ASYMMETRY = Task(
         _drawn_texts,
         {"T": 1, "N": 1, "d": 1, "d_k": 1},
         dtypes=(torch.float64, torch.float16),
-        scaled=((0, 0.03),),
+        scaled=((0, 0.003),),
+        also=_tied,
     ),
 )
 

@@ -57,7 +57,11 @@ def _drawn_sentences(
 
 def _far(rng: random.Random, generator: Generator) -> list[tuple[list[Tensor], Arcs]]:
     """The baseline: a best offset that is a long one, no median, and in a circle another's."""
-    return [([*_soft(generator, 2, 2, 9, 9)], [[(8, 1), (0, 2)], [(8, 1), (2, 3)]])]
+    short = _soft(generator, 2, 2, 2)  # the first sentence: no other may be longer
+    return [
+        ([*_soft(generator, 2, 2, 9, 9)], [[(8, 1), (0, 2)], [(8, 1), (2, 3)]]),
+        ([short, _soft(generator, 2, 9, 9)], [[(0, 1)], [(8, 1), (7, 0), (2, 3)]]),
+    ]
 
 
 RELATION = Task(
@@ -116,7 +120,7 @@ def _ties(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
         torch.cat([tied, tied.flip(-2)], 1),
         _looking(0, 0, 0, 1, 5, 6, 2),  # the nearer: −2 and 1 twice each
         _looking(4, 0, 0, 0, 0),  # the commonest source: one, whoever looks
-        torch.cat([alike, alike, _looking(1, 0, 1, 2, 3)]),  # text by text
+        torch.cat([alike, alike, _looking(1, 0, 1, 2, 3)]).repeat(3, 1, 1, 1),  # text by text
     ]
     return [(A,) for A in cases]
 
@@ -207,9 +211,10 @@ def _drawn_layer(rng: random.Random, generator: Generator, n: int, m: int, lead:
 
 
 def _cancelling(rng: random.Random, generator: Generator) -> list[Shared]:
-    """The sign of 0: the parts of z cancel, and it counts as positive."""
+    """The sign of 0: the parts of z cancel, and it counts as positive; just below 0 it does not."""
     W = torch.tensor([[1.0], [-1.0], [0.5]])
-    return [(torch.tensor([[2.0, 2.0, 0.0]]), W, torch.zeros(1), torch.ones(1, 1), 0.5)]
+    x, b, R = torch.tensor([[2.0, 2.0, 0.0], [2.0, 2.0, -1e-4]]), torch.zeros(1), torch.ones(2, 1)
+    return [(x, W, b, R, 0.5), (x[:1], W, b, R[:1], 1e-9)]
 
 
 Z_RULE = Task(
@@ -273,9 +278,10 @@ def _drawn_relevance(
 
 
 def _tied(rng: random.Random, generator: Generator) -> list[tuple[Tensor, int]]:
-    """No step; and the order of equal heads: long ties, in which an unstable sort shows."""
+    """No step; long ties, in which an unstable sort shows; in double precision nearly equal."""
     relevance = torch.randint(-1, 2, (2, 4, 7), generator=generator).float()
-    return [(relevance, 0), (relevance, rng.randint(10, 20))]
+    near = 1 - 1e-9 * torch.arange(6).double().reshape(1, 2, 3)
+    return [(relevance, 0), (relevance, rng.randint(10, 20)), (near, 4)]
 
 
 ORDER = Task(

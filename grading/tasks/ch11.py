@@ -62,6 +62,8 @@ def _ties(rng: random.Random, generator: Generator) -> list[tuple[Words, Words, 
         (words, ["B", "A", "A", "C", "C", "B"], ["new", "so", "bad"]),
         # the default of most types
         (most, ["DET"] * 5 + ["NOUN"] * 4, ["end", "of", "THE", "cast"]),
+        # capitals beyond A to Z, and words of points alone
+        (["Été", "été", "ÉTÉ", ".", ",", ","], list("AABCDD"), ["ÉTÉ", ".", ","]),
         # the first tag, the last one, the first of the alphabet, and the last of three that tie
         (["so"] * 8, list("ZCACABBY"), ["so", "new"]),
         # the first that a set happens to give
@@ -106,13 +108,13 @@ def _control(types: Tensor, tags: Tensor, u: Tensor) -> Tensor:
 
 
 def _sample(
-    rng: random.Random, N: int, V: int, K: int, exact: bool = False
+    rng: random.Random, N: int, V: int, K: int, past: float | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Types, tags of unequal frequency, and numbers that are no share, or each of them a share."""
+    """Types, tags of unequal frequency, and numbers well between k / N and the next, or `past`."""
     kinds = sorted(rng.sample(range(2 * K), K))
     types = [rng.randrange(V) for _ in range(N)]
     tags = [kinds[min(rng.randrange(K), rng.randrange(K))] for _ in range(N)]
-    steps = [rng.randrange(N) + (0.0 if exact else rng.uniform(0.1, 0.9)) for _ in range(V)]
+    steps = [rng.randrange(N) + (rng.uniform(0.1, 0.9) if past is None else past) for _ in range(V)]
     return torch.tensor(types), torch.tensor(tags), torch.tensor([step / N for step in steps])
 
 
@@ -123,8 +125,10 @@ def _drawn_labels(
 
 
 def _equal(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """The next label: numbers that are equal to a share, in whatever precision."""
-    return [_sample(rng, 16, 12, 4, exact=True), _sample(rng, 8, 8, 3, exact=True)]
+    """Numbers equal to a share, just below one, and just below 1, where rounding ends."""
+    near = [_sample(rng, N, 12, 4, past) for N, past in ((16, 0), (8, 0), (16, 1 - 2**-20))]
+    tags = torch.arange(5).repeat_interleave(torch.tensor([3, 6, 6, 3, 1]))  # shares add up to less
+    return [*near, _sample(rng, 22, 30, 4, 0.999), (tags, tags, torch.full((5,), 1 - 2**-24))]
 
 
 CONTROL = Task(
@@ -139,7 +143,7 @@ CONTROL = Task(
         ),
         _sample(random.Random(5), 9, 12, 4),
         _sample(random.Random(6), 20, 6, 5),
-        _sample(random.Random(8), 16, 16, 3, exact=True),
+        _sample(random.Random(8), 16, 16, 3, 0),
     ),
     hidden=varied(_drawn_labels, {"N": 1, "V": 1, "K": 1}, dtypes=(), also=_equal),
 )
@@ -248,8 +252,11 @@ def _drawn_message(rng: random.Random, generator: Generator, N: int, K: int, B: 
 
 
 def _extreme(rng: random.Random, generator: Generator) -> list[Sent]:
-    """The logarithm after the softmax: logits of several hundred."""
-    return [_message(rng, generator, 12, 3, [2, 6, 12], scale=150.0)]
+    """The logarithm after the softmax: logits of several hundred, also for whole labels."""
+    logits, labels, ends = _message(rng, generator, 12, 17, [2, 6, 12], scale=50.0)
+    logits += torch.tensor([[500.0], [-400.0]]).repeat(6, 1)
+    logits[:, 4, labels[4]] -= 900.0
+    return [_message(rng, generator, 12, 3, [2, 6, 12], scale=150.0), (logits, labels, ends)]
 
 
 CODE = Task(
@@ -317,7 +324,8 @@ def _drawn_states(
 def _angles(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
     """A pseudo-inverse that cuts: two directions nearly parallel. And states as many as wide."""
     close = [_parallel(generator, (3, 6), 2), _parallel(generator, (2, 2, 7), rng.randint(3, 4))]
-    return [*close, _states(generator, (5, 5), 3)]
+    x, V, middle = (part.float() for part in _parallel(generator, (4, 6), 2))
+    return [*close, (x, V, middle), _states(generator, (5, 5), 3)]
 
 
 WITHOUT = Task(
@@ -338,7 +346,7 @@ WITHOUT = Task(
         _states(Generator().manual_seed(2), (4,), 2, torch.float64),
         _parallel(Generator().manual_seed(3), (3, 5), 2),
     ),
-    hidden=varied(_drawn_states, {"d": 1, "k": 1}, lead=True, also=_angles),
+    hidden=varied(_drawn_states, {"d": 1, "k": 1}, lead=True, scaled=((1, 1e-4),), also=_angles),
 )
 
 TASKS = (TABLE, CONTROL, SELECTIVITY, CODE, WITHOUT)

@@ -152,10 +152,10 @@ def _drawn_T(rng: random.Random, generator: Generator, n: int, d_v: int, d: int)
 
 
 def _flat(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
-    """Columns of T that are constant: the ones add nothing. A rank below the width: rounding."""
+    """Constant columns: the ones add nothing. Rounding in place of rank; T near 0 beside ones."""
     T = torch.randn(8, 5, generator=generator).double()
     T[:, rng.randint(0, 4)] = 2.0
-    rounded = [(_written(rng, generator, 14, 4, 6, size=x),) for x in (1, 1000)]
+    rounded = [(_written(rng, generator, 14, 4, 6, size=x),) for x in (1, 1000, 1e-8)]
     return [(T,), (torch.zeros(5, 2).double(),), *rounded]
 
 
@@ -317,7 +317,8 @@ def _turning_points(
     few = rng.sample(range(40), width + 2)
     texts = [few[:-1], few, [*few[:-1], few[0]], [few[0], *few[:3], few[0], few[2]]]
     cases = [(ids, width, 9, positions) for ids in texts for positions in (False, True)]
-    return [*cases, (few, 9, width, True), ([*few, *few], 9, width, False)]
+    large = [(list(range(40)), 40, 40, True), ([1, 1001, 2001, 1], 4, 8, False)]
+    return [*cases, (few, 9, width, True), ([*few, *few], 9, width, False), *large]
 
 
 REPEATED = [5, 1, 5, 2, 3, 1, 4, 6, 5]
@@ -400,13 +401,18 @@ def _drawn_maps(
 
 
 def _special(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
-    """Zeros in one row or in all, weights of 1e-20, single precision, even rows that round."""
+    """Zeros in one row or in all, weights of 1e-20 and 1e-33, a small value beside a large one,
+    single precision, even rows that round.
+    """
     scores = torch.randn(3, 5, 6, generator=generator).double()
     scores[0, -1, 1] = scores[1, 0, 2] = -torch.inf
     scores[2, :, 1] = -torch.inf
     tiny = _tiny()[:, [0, 1, 2, 1]][..., [2, 0, 1]]
     even = torch.ones(2, 7, rng.choice((3, 7, 9))).double().softmax(-1)
-    return [(A,) for A in (scores.softmax(-1), tiny, _single(generator, 4, 7), even)]
+    one = 25 * _double([[1], [-1], [0.5]]) * _double([[0, 1, 3]])
+    two = one + 1e-4 * _double([[1], [1], [0]]) * _double([[1, 0, 0]])
+    deep = torch.stack([one, two]).softmax(-1)
+    return [(A,) for A in (scores.softmax(-1), tiny, deep, _single(generator, 4, 7), even)]
 
 
 def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:
@@ -488,6 +494,7 @@ EFFECTIVE = Task(
     hidden=varied(
         _drawn_heads, {"S": 1, "Q": 1, "d_v": 1, "d": 1}, lead=True, dtypes=(), also=_rounded
     ),
+    fresh=True,
     tolerance=1e-6,
 )
 

@@ -119,13 +119,13 @@ def _entropy(A: Tensor, mask: Tensor) -> Tensor:
 
 
 def _maps(rng: random.Random, generator: Generator, mask: Tensor, rest: str) -> Tensor:
-    """Weights (N, T, T), some exactly 0; rows of padding hold zeros, uniform weights or NaN."""
+    """Weights (N, T, T), some exactly 0; rows of padding hold zeros, uniform weights, ∞ or NaN."""
     N, T = mask.shape
     A = (2 * torch.randn(N, T, T, generator=generator)).softmax(-1)
     drop = torch.rand(N, T, T, generator=generator) < 0.2
     A = A.masked_fill(drop & ~torch.eye(T, dtype=torch.bool), 0) * mask[:, None]
     A = A / A.sum(-1, keepdim=True)
-    filling = {"zeros": 0.0, "uniform": 1 / T, "nan": math.nan}[rest]
+    filling = {"zeros": 0.0, "uniform": 1 / T, "inf": math.inf, "nan": math.nan}[rest]
     return A.masked_fill(~mask[..., None], filling)
 
 
@@ -135,12 +135,14 @@ def _drawn_map(rng: random.Random, generator: Generator, T: int, N: int) -> tupl
 
 
 def _extremes(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    """One real token among others; rows that look at themselves alone; rows that are uniform."""
+    """One real token; ∞ in padding; rows of one token, and small rest; rows that are uniform."""
     one = torch.tensor([[False, True, False, False], [True, True, True, False]])
     mask = _padding(rng, 3, 4, 2)
     flat = mask[:, None].float().expand(3, 4, 4) / mask.sum(-1)[:, None, None]
     return [
         (_maps(rng, generator, one, "uniform"), one),
+        (_maps(rng, generator, mask, "inf"), mask),
+        ((torch.eye(6)[None] + 5e-5) / (1 + 3e-4), torch.ones(1, 6) > 0),
         (torch.eye(4).repeat(3, 1, 1), mask),
         (flat.contiguous(), mask),
     ]
@@ -189,7 +191,7 @@ def _uneven(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tens
     q = torch.randn(4, generator=generator)
     return [
         (torch.full((5,), 0.2), q),
-        (torch.tensor([1e-6, 0.25, 0.75 - 1e-6]), q),
+        (torch.tensor([1e-35, 0.25, 0.75]), q),
         (torch.tensor([0.25, 0.5, 0.25]), torch.tensor([-rng.random() - 0.5])),
     ]
 
@@ -209,7 +211,7 @@ ALIGNED = Task(
         (torch.tensor([0.001, 0.009, 0.99]).double(), torch.tensor([-3.0]).double()),
         (torch.tensor([0.2, 0.2, 0.2, 0.2, 0.2]), torch.tensor([1.0, -2.0])),
     ),
-    hidden=varied(_drawn_keys, {"n": 1, "d": 1}, scaled=((1, 30), (1, 0.1)), also=_uneven),
+    hidden=varied(_drawn_keys, {"n": 1, "d": 1}, scaled=((1, 30), (1, 1e-3)), also=_uneven),
 )
 
 
@@ -327,10 +329,11 @@ def _drawn_shift(rng: random.Random, generator: Generator, T: int, N: int, d: in
 
 
 def _alike(rng: random.Random, generator: Generator) -> list[Weighed]:
-    """Values of one direction: as long as each other, with nothing to decide, and not."""
+    """Much in padding. Values of one direction: as long as each other, with no choice, and not."""
     A, V, mask = _weighed(rng, generator, _padding(rng, 3, 6, 2), 4, "uniform")
     same = V[:, :1].repeat(1, 6, 1)
-    return [(A, same, mask), (A, same * (1 + torch.arange(6)[:, None]), mask)]
+    much = V.masked_fill(~mask[..., None], 1e30)
+    return [(A, much, mask), (A, same, mask), (A, same * (1 + torch.arange(6)[:, None]), mask)]
 
 
 def _shown_shift(seed: int, mask: Tensor, d: int, rest: str) -> Weighed:
@@ -354,7 +357,7 @@ SHIFT = Task(
         ),
     ),
     hidden=varied(
-        _drawn_shift, {"T": 1, "N": 1, "d": 2}, scaled=((1, 1000), (1, 1e-3)), also=_alike
+        _drawn_shift, {"T": 1, "N": 1, "d": 2}, scaled=((1, 1000), (1, 1e-7)), also=_alike
     ),
 )
 

@@ -39,6 +39,12 @@ def _drawn_heads(
     return _qkv(generator, (B, n * size, n, T, S, d_k, d_v))
 
 
+def _high(rng: random.Random, generator: Generator) -> list[Heads]:
+    """All scores of a query several hundred: nothing may be cut off."""
+    q, k, v = _qkv(generator, (2, 4, 2, 3, 5, 4, 3))
+    return [(q + 20, k + 20, v)]
+
+
 def _first_qkv() -> Heads:
     q = torch.zeros(1, 4, 1, 2)
     k = torch.zeros(1, 2, 2, 2)
@@ -58,6 +64,7 @@ GROUPED = Task(
         {"S": 1, "T": 1, "n": 1, "size": 1, "d_k": 1},
         dtypes=(torch.float64, torch.float16),
         scaled=((0, 300),),
+        also=_high,
     ),
 )
 
@@ -80,9 +87,9 @@ def _drawn_rows(rng: random.Random, generator: Generator, n: int, d: int) -> Nor
 
 
 def _no_length(rng: random.Random, generator: Generator) -> list[Normed]:
-    """Rows of zeros (ε after the division), and ε = 0."""
+    """Rows of zeros (ε after the division), and ε = 0 with short rows."""
     x, gain = torch.randn(3, 4, generator=generator), torch.randn(4, generator=generator)
-    return [(x * torch.tensor([[1.0], [0.0], [0.0]]), gain, 1e-5), (x, gain, 0)]
+    return [(x * torch.tensor([[1.0], [0.0], [0.0]]), gain, 1e-5), (x / 1000, gain, 0)]
 
 
 RMS = Task(
@@ -132,7 +139,10 @@ CACHED = Task(
     reference=_bytes,
     visible=((10, 100, 2, 3, 4, 2), (100, 10, 2, 3, 4, 2), (50, 50, 5, 1, 8, 4)),
     hidden=varied(
-        _drawn_sizes, {"T": 0, "window": 1, "L": 1, "H_kv": 1, "d_k": 1, "size": 1}, dtypes=()
+        _drawn_sizes,
+        {"T": 0, "window": 1, "L": 1, "H_kv": 1, "d_k": 1, "size": 1},
+        dtypes=(),
+        also=lambda rng, generator: [(5000, 4097, 81, 9, 129, 3)],  # too many for 32 bits
     ),
 )
 
@@ -164,7 +174,7 @@ def _drawn_state(rng: random.Random, generator: Generator, b: int, n: int, d: in
 
 
 def _apart(rng: random.Random, generator: Generator) -> list[State]:
-    """Before the first block m is −∞, or a low number; one number cannot shift all queries."""
+    """m is −∞ at first, or low; no number shifts all queries; scores far above m; one of each."""
     m, total, output, scores, values = _drawn_state(rng, generator, 3, 4, 2)
     none = m - torch.inf, 0 * total, 0 * output
     far = torch.tensor([500.0, -500.0, 0.0, 200.0])
@@ -172,6 +182,8 @@ def _apart(rng: random.Random, generator: Generator) -> list[State]:
         (*none, scores, values),
         (*none, scores - 500, values),
         (m + far, total, output, scores + far[:, None], values),
+        (m - 500, total, output, scores + 400, values),
+        _drawn_state(rng, generator, 1, 1, 2),
     ]
 
 
@@ -243,7 +255,12 @@ BLOCKS = Task(
             torch.tensor([0.25]),
         ),
     ),
-    hidden=varied(_blocks, {"n": 1}, dtypes=(torch.float64, torch.float16)),
+    hidden=varied(
+        _blocks,
+        {"n": 1},
+        dtypes=(torch.float64, torch.float16),
+        also=lambda rng, generator: [_blocks(rng, generator, 16)],  # as many as a block has bytes
+    ),
 )
 
 

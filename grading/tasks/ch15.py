@@ -80,8 +80,9 @@ def _drawn_runs(
 
 
 def _faint(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    """Small differences, to which nothing may be added."""
-    return [tuple(x / 1000 for x in _drawn_runs(rng, generator, 4, 3))]
+    """Small differences, to which nothing may be added; and beside large numbers."""
+    small, far = (_drawn_runs(rng, generator, 4, 3) for _ in range(2))
+    return [tuple(x / 1000 for x in small), tuple(x.double() + 1e6 for x in far)]
 
 
 RESTORED = Task(
@@ -93,7 +94,7 @@ RESTORED = Task(
         # the corrupted runs have the larger difference in the mean
         _drawn_runs(random.Random(2), Generator().manual_seed(2), 4, 4, sign=-1),
     ),
-    hidden=varied(_drawn_runs, {"n": 1, "H": 1}, also=_faint),
+    hidden=varied(_drawn_runs, {"n": 1, "H": 1}, scaled=((0, 50),), also=_faint),
 )
 
 
@@ -210,7 +211,7 @@ PATHS = Task(
         _two_layers(random.Random(5), Generator().manual_seed(5), 3, 4, 3, 2, 2),
         _two_layers(random.Random(6), Generator().manual_seed(6), 4, 4, 2, 2, 3),
     ),
-    hidden=varied(_two_layers, {"T": 2, "d": 1, "H": 1, "d_k": 1, "d_v": 1}),
+    hidden=varied(_two_layers, {"T": 2, "d": 1, "H": 1, "d_k": 1, "d_v": 1}, scaled=((6, 1e-4),)),
 )
 
 
@@ -261,9 +262,9 @@ def _ranked(rng: random.Random, generator: Generator, R: int, n: int, H: int) ->
 
 
 def _far(rng: random.Random, generator: Generator) -> list[Ranked]:
-    """Many prompts, so far from 0 that single precision does not keep the heads apart."""
+    """Many prompts: so far from 0 that single precision does not keep heads apart; and small."""
     x, y, rows = _ranked(rng, generator, 30, 22, 9)
-    return [(x.double() + 1e7, y.double() + 1e7, rows)]
+    return [(x.double() + 1e7, y.double() + 1e7, rows), (x * 1e-5, y, rows)]
 
 
 RANKED = Task(
