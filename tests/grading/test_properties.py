@@ -42,6 +42,7 @@ def test_kinds_and_magnitudes_come_on_top() -> None:
     half, large = more[len(plain) :]
     assert half[0].dtype == half[1][0].dtype == torch.float16
     assert half[1][1] == 3
+    assert half[0].shape[:2] == (2, 3), "several rows in each kind of numbers"
     assert large[0].abs().max() > 1e5
     assert cases(also=lambda rng, generator: [("a",)])[-1] == ("a",)
 
