@@ -18,7 +18,7 @@ def moving(site: Path = BUILD / "book" / "html", target: Path = ROOT / "docs") -
     """Write the animation, one frame for each step of a slider, and return its file."""
     frames = []
     with browser() as started:
-        page = started.new_page(viewport={"width": 1000, "height": 900})
+        page = started.new_page(viewport={"width": 1000, "height": 1100})
         page.goto((site / "chapters" / "00_start_here.html").as_uri())
         view = page.locator(".attn-live").first
         view.scroll_into_view_if_needed()
