@@ -494,7 +494,6 @@ EFFECTIVE = Task(
     hidden=varied(
         _drawn_heads, {"S": 1, "Q": 1, "d_v": 1, "d": 1}, lead=True, dtypes=(), also=_rounded
     ),
-    fresh=True,
     tolerance=1e-6,
 )
 

@@ -170,7 +170,7 @@ def test_a_scheduler_that_dies_stops_the_run_with_a_sentence(graded: Graded) -> 
 def test_nobody_is_graded_twice(graded: Graded) -> None:
     assert sorted(graded.written) == STUDENTS
     assert [report["student"] for report in graded.found] == STUDENTS
-    after = reports(graded.places)
+    after = reports(graded.places, NAME)
     assert {student: after[student] for student in graded.before} == graded.before
 
 
@@ -186,9 +186,9 @@ def test_every_row_is_as_foreseen(graded: Graded) -> None:
 def test_some_have_run_in_the_workers_sandboxes(graded: Graded) -> None:
     seconds = {report["student"]: report["seconds"] for report in graded.found}
     ours = {seconds[student] for student in REAL}
-    assert len(REAL) == 6
+    assert len(REAL) == 3
     assert min(ours) > 0.1
-    assert len(ours) > 3, "each has a time of its own"
+    assert len(ours) == 3, "each has a time of its own"
     assert len({seconds[student] for student in STUDENTS if student not in REAL}) <= len(WORKS)
 
 

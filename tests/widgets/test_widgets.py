@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from comm import DummyComm
 from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -792,7 +793,10 @@ def letters(text: str) -> Trace:
     )
 
 
-def test_typing_shows_other_maps_and_keeps_sliders_and_switches() -> None:
+def test_typing_shows_other_maps_and_keeps_sliders_and_switches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("comm.create_comm", DummyComm)  # ipykernel, once imported, sends nothing
     box = TextView(letters, "one two", start={"head": 2}, title="typed")
     messages: list[set[str]] = []
     box.view.send_state = lambda key=None: messages.append(set(key))  # type: ignore[method-assign]
