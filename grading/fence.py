@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from grading import packages
-from grading.watch import HOME as HOME
-from grading.watch import Limits, paper
+from grading.watch import HOME, Limits, paper
 
 COURSE = Path(__file__).resolve().parent.parent
 ONLY_CHECK = '"""In grading only attnlib.check is there."""\n'  # all of `attnlib` itself

@@ -66,12 +66,17 @@ def test_what_does_not_fit_is_named(browser: Any, decks: Path, break_it: str, sa
     page.close()
 
 
-def test_arrow_keys_move_a_slider_and_not_the_slide(browser: Any, decks: Path) -> None:
-    page = shown(browser, decks, "00_start_here", SIZES[0])
-    at = page.evaluate(
+def turned_to_a_view(page: Any) -> Any:
+    """The number of the first slide with a view, which is shown now."""
+    return page.evaluate(
         """() => { const one = document.querySelector(".attn").closest("section");
         const { h } = Reveal.getIndices(one); Reveal.slide(h); return h; }"""
     )
+
+
+def test_arrow_keys_move_a_slider_and_not_the_slide(browser: Any, decks: Path) -> None:
+    page = shown(browser, decks, "00_start_here", SIZES[0])
+    at = turned_to_a_view(page)
     view = page.locator("section.present .attn").last
     canvas, slider = view.locator(".attn-stage > canvas"), view.locator("input").first
     before, value = canvas.evaluate("node => node.toDataURL()"), slider.input_value()
@@ -86,10 +91,7 @@ def test_arrow_keys_move_a_slider_and_not_the_slide(browser: Any, decks: Path) -
 
 def test_a_clicker_turns_the_page_after_a_view_was_moved_by_hand(browser: Any, decks: Path) -> None:
     page = shown(browser, decks, "04_self_attention", SIZES[0])
-    at = page.evaluate(
-        """() => { const one = document.querySelector(".attn").closest("section");
-        const { h } = Reveal.getIndices(one); Reveal.slide(h); return h; }"""
-    )
+    at = turned_to_a_view(page)
     slider = page.locator("section.present .attn input").first
     for touched in (slider, page.locator("section.present .attn button").first):
         touched.click()

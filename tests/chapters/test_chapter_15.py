@@ -268,11 +268,15 @@ def test_ablations_name_the_same_loudest_heads_and_zeros_rank_differently():
     harm = {
         way: CHAPTER.share(x, of=CHAPTER.gaps[CHAPTER.sixty]) for way, x in CHAPTER.harm.items()
     }
-    loud = {head(23, 3), head(20, 0), head(29, 1)}
-    for x in CHAPTER.harm.values():
-        for half, gaps in zip(x.split(30), CHAPTER.gaps[CHAPTER.sixty].split(30), strict=True):
-            loudest = CHAPTER.share(half, of=gaps).abs().topk(4).indices.tolist()
-            assert loud <= set(loudest)
+    halves = torch.arange(60).split(30)
+    assert all(loudest_three(rows, 4) for rows in halves)
+    draw = torch.Generator().manual_seed(1)
+    found = []
+    for _ in range(200):
+        template = torch.randint(12, (12, 1), generator=draw)
+        names = torch.randint(5, (5,), generator=draw)
+        found.append(loudest_three((5 * template + names).flatten(), 6))
+    assert sum(found) > 0.92 * len(found)
     alike = {
         (a, b): float(CHAPTER.repeated(CHAPTER.harm[a], CHAPTER.harm[b]))
         for a in harm
@@ -297,6 +301,14 @@ def test_ablations_name_the_same_loudest_heads_and_zeros_rank_differently():
     # 23.0 restores a tenth, and is not missed
     assert restored(23, 0)[0] > 0.05
     assert all(in_sixty(x[:, head(23, 0)])[1] < 0.03 for x in CHAPTER.harm.values())
+
+
+def loudest_three(rows, most):
+    """Whether each way has 23.3, 20.0 and 29.1 among its loudest heads on these prompts."""
+    three = {head(23, 3), head(20, 0), head(29, 1)}
+    gaps = CHAPTER.gaps[CHAPTER.sixty][rows]
+    shares = (CHAPTER.share(x[rows], of=gaps).abs() for x in CHAPTER.harm.values())
+    return all(three <= set(each.topk(most).indices.tolist()) for each in shares)
 
 
 def less(one, other, templates=range(12), times=50):
