@@ -28,7 +28,7 @@ from attnlib.tokenizers.bpe import END
 from attnlib.tokenizers.merges import BYTES
 from attnlib.widgets import AttentionView
 from book import ROOT
-from book.packed import Llama
+from book.packed import SESSION, Llama
 
 MOST = 128  # tokens that the page shows: all that reviews-gpt reads
 READS = 256  # tokens that SmolLM2 reads on the page, of a conversation
@@ -177,7 +177,7 @@ def about(live: Live) -> dict[str, Any]:
     found = live.load()
     names = [visible(name) for name in found.tokenizer.tokens(range(found.model.config.vocab_size))]
     told: dict[str, Any] = {"tokenizer": live.tokenizer(), "names": names}
-    told |= {"most": MOST, "reads": live.reads, "version": stamp(live)[:16]}
+    told |= {"most": MOST, "reads": live.reads, "version": stamp(live)[:16], "session": SESSION}
     special = found.tokenizer.special_tokens if found.model.config.head else {}
     told["end"] = special.get(END)
     if START in special:

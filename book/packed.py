@@ -1,9 +1,12 @@
 """SmolLM2 as a browser runs it: an ONNX graph that holds the blocks of its own file.
 
-The file keeps 32 weights as d · q + m, with four bits for each q. The operator `MatMulNBits`
-computes with d · (q − z), and z = −m/d is a number like any other: the weights are the file's. What
-flows between them stays in single precision, because a few dimensions of this model's stream are a
-hundred times larger than the others, and eight bits would leave nothing of these.
+The file keeps 32 weights as d · q + m, with four bits for each q. The graph keeps q, d and m. When
+it is loaded, d · q becomes a matrix in single precision, which is fast to multiply with; m stands
+for the same 32 weights, and so it is multiplied with their inputs' sum. `SESSION` asks for that:
+without it, onnxruntime makes the matrix anew at every pass, which takes ten times as long.
+
+What flows between the weights stays in single precision, because a few dimensions of this model's
+stream are a hundred times larger than the others, and eight bits would leave nothing of these.
 
 The model only looks back. What it has read stays, as keys and values of every token, and a pass
 reads the tokens that are new.
@@ -24,16 +27,18 @@ from attnlib.pretrained.gguf import GGUF
 BLOCK = 32  # weights that share a scale
 REAL, WHOLE = 1, 7  # float32 and int64, as ONNX numbers them
 OPSETS = {"": 23, "com.microsoft": 1}
-OF_RUNTIME = ("MatMulNBits", "RotaryEmbedding")  # operators of onnxruntime, not of ONNX
+OF_RUNTIME = ("RotaryEmbedding",)  # operators of onnxruntime, not of ONNX
+SESSION = {"disable_quant_qdq": "1"}  # entries "session.…" of onnxruntime's configuration
 
 
 class Graph:
     """An ONNX graph that grows by a node with every call; needs `onnx`."""
 
     def __init__(self) -> None:
-        from onnx import helper, numpy_helper
+        from onnx import TensorProto, helper, numpy_helper
 
         self.helper, self.from_array = helper, numpy_helper.from_array
+        self.kinds = {"INT8": TensorProto.INT8, "UINT4": TensorProto.UINT4}
         self.nodes: list[Any] = []
         self.weights: list[Any] = []
         self.names = (f"x{number}" for number in count())
@@ -55,6 +60,14 @@ class Graph:
         self.weights.append(self.from_array(array.reshape(numbers.shape), next(self.names)))
         return str(self.weights[-1].name)
 
+    def scaled(self, q: Tensor, d: Tensor, kind: str) -> str:
+        """The matrix (N, K) whose q, raw and of this kind, have a d for every block of a row."""
+        n, blocks = d.shape
+        raw = next(self.names), self.kinds[kind], (n, blocks * BLOCK), q.numpy().tobytes()
+        self.weights.append(self.helper.make_tensor(*raw, raw=True))
+        scale = self("Cast", d, to=REAL)
+        return str(self("DequantizeLinear", raw[0], scale, axis=1, block_size=BLOCK))
+
     def model(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> Any:
         """The ONNX model, from the kind and shape of what goes in and comes out."""
         sides = [
@@ -67,9 +80,9 @@ class Graph:
 
 
 def four_bits(blocks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Blocks of Q4_1 (…, 20) as q (…, 16), d and m (…): what `MatMulNBits` makes its weights of.
+    """Blocks of Q4_1 (…, 20) as q (…, 16), d and m (…): what ONNX takes four bits from.
 
-    The file has the first 16 of the q in the low bits; the operator, two neighbours in a byte.
+    The file has the first 16 of the q in the low bits; ONNX, two neighbours in a byte.
 
     >>> q, d, m = four_bits(torch.tensor([0, 56, 0, 188, *range(16)], dtype=torch.uint8))
     >>> q[:8].tolist(), d.item(), m.item()  # 0 and 1, 2 and 3, ...
@@ -109,7 +122,7 @@ class Llama:
         pasts = g("Transpose", "past", perm=[1, 2, 3, 0, 4])
         pasts = g("Split", pasts, into=layers, num_outputs=layers)
         gates = g("Split", "gate", into=layers, num_outputs=layers)
-        x, maps, kept = self.embed(embedding), [], []
+        x, maps, kept = g("Gather", embedding, "ids"), [], []
         for layer, (past, gate) in enumerate(zip(pasts, gates, strict=True)):
             name = f"blk.{layer}"
             written, weights, own = self.attention(name, x, past, gate, start, mask)
@@ -120,7 +133,8 @@ class Llama:
         by_token = g("Transpose", g("Concat", *maps, axis=0), perm=[2, 0, 1, 3])
         g("Reshape", by_token, [0, layers, self.config.heads, -1], into="maps")
         g("Transpose", g("Concat", *kept, axis=0), perm=[3, 0, 1, 2, 4], into="kept")
-        self.unembed(self.norm("output", g("Gather", x, [-1])), embedding)
+        last = self.norm("output", g("Gather", x, [-1]))
+        g("Squeeze", g("Gemm", last, embedding, transB=1), [0], into="logits")
         sizes = [layers, 2, self.kv_heads, self.width]
         inputs = {"ids": (WHOLE, ["T"]), "past": (REAL, ["S", *sizes])}
         inputs["gate"] = REAL, [layers, self.config.heads]
@@ -136,34 +150,19 @@ class Llama:
         later = g("Greater", key, g("Unsqueeze", query, [1]))
         return str(g("Where", later, -torch.inf, 0.0))
 
-    def embedding(self) -> tuple[str, str]:
-        """Its eight bits, counted from −128, and their scales: (D, n, 32) and (D, n, 1)."""
+    def embedding(self) -> str:
+        """The embedding, (D, d_model), whose q have eight bits."""
         blocks = self.file.blocks("token_embd.weight")
-        d, q = blocks[..., :2].contiguous().view(torch.float16), blocks[..., 2:]
-        return self.graph.keep(q ^ 128), self.graph.keep(d)
-
-    def embed(self, embedding: tuple[str, str]) -> str:
-        """The ids' rows of the embedding, (T, d_model)."""
-        g = self.graph
-        q, d = (g("Cast", g("Gather", part, "ids"), to=REAL) for part in embedding)
-        return str(g("Reshape", g("Mul", g("Sub", q, 128.0), d), [0, -1]))
-
-    def unembed(self, x: str, embedding: tuple[str, str]) -> None:
-        """From the last state (1, d_model) to the logits."""
-        g, (q, d) = self.graph, embedding
-        sizes = {"N": self.config.vocab_size, "K": self.config.d_model, "bits": 8}
-        scale = g("Squeeze", g("Cast", d, to=REAL), [2])
-        logits = g("MatMulNBits", x, q, scale, block_size=BLOCK, **sizes)
-        g("Squeeze", logits, [0], into="logits")
+        d = blocks[..., :2].contiguous().view(torch.float16).squeeze(-1)
+        return self.graph.scaled(blocks[..., 2:].contiguous(), d, "INT8")
 
     def linear(self, x: str, *names: str) -> str:
         """x times one matrix, or several whose outputs stand side by side."""
         g = self.graph
         q, d, m = four_bits(torch.cat([self.file.blocks(f"{name}.weight") for name in names]))
-        scale = g("Cast", d, to=REAL)
-        zero = g("Div", g("Neg", g("Cast", m, to=REAL)), scale)
-        sizes = {"N": d.shape[0], "K": d.shape[1] * BLOCK, "bits": 4, "block_size": BLOCK}
-        return str(g("MatMulNBits", x, q, scale, zero, **sizes))
+        sums = g("ReduceSum", g("Reshape", x, [0, -1, BLOCK]), [2], keepdims=0)
+        lifted = g("Gemm", sums, g("Cast", m, to=REAL), transB=1)
+        return str(g("Gemm", x, g.scaled(q, d, "UINT4"), lifted, transB=1))
 
     def norm(self, name: str, x: str) -> str:
         """The norm of this name."""

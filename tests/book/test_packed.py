@@ -11,7 +11,7 @@ from attnlib.models.edits import Edits
 from attnlib.pretrained import smollm2
 from attnlib.pretrained.published import smollm2_file
 from book.export import READS
-from book.packed import BLOCK, Llama, four_bits
+from book.packed import BLOCK, SESSION, Llama, four_bits
 
 pytestmark = pytest.mark.slow
 TEXTS = [
@@ -33,6 +33,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     assert path.stat().st_size < 100e6
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
+    for name, value in SESSION.items():
+        options.add_session_config_entry(f"session.{name}", value)
     session = runtime.InferenceSession(path, options)
     nothing = np.zeros((0, config.layers, 2, config.kv_heads, 64), np.float32)
     whole = np.ones((config.layers, config.heads), np.float32)
@@ -87,6 +89,6 @@ def test_the_blocks_are_those_of_the_file() -> None:
     q, d, m = four_bits(smollm2_file().blocks(name))
     in_order = torch.stack([q & 15, q >> 4], -1).flatten(-2)
     d, m = d.float()[..., None], m.float()[..., None]
-    weights = (d * (in_order - -m / d)).flatten(1)
+    weights = (d * in_order + m).flatten(1)
     assert q.shape[-1] == BLOCK // 2
     assert (weights - smollm2_file()[name]).abs().max() < 1e-6

@@ -4,7 +4,7 @@ import { draw, nextDistribution } from "./sampling.js";
 const ROWS = 10; // tokens that have a bar
 const KEPT = [1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, null]; // of top-k; null: all
 const PACE = 160; // milliseconds that a written token can be seen before the next
-const SMALL = "This model takes about a gigabyte of memory, which may be more than this device can give. "
+const SMALL = "This model takes about a gigabyte and a half of memory, which may be more than this device can give. "
   + "reviews-gpt, at the top of this page, runs anywhere.";
 const MB = (bytes) => (bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0);
 const percent = (p) => (p > 0 && p < 0.001 ? "< 0.1 %" : `${(100 * p).toFixed(1)} %`);

@@ -45,7 +45,8 @@ async function load({ model }, progress) {
   };
   const about = JSON.parse(new TextDecoder().decode(await fetched(`${model}.json`)));
   ort.env.wasm.wasmBinary = await (runtime ??= part("ort.wasm"));
-  const session = await ort.InferenceSession.create(new Uint8Array(await part(`${model}.onnx`, about.version)));
+  const file = new Uint8Array(await part(`${model}.onnx`, about.version));
+  const session = await ort.InferenceSession.create(file, { extra: { session: about.session } });
   const shapes = Object.fromEntries(session.inputMetadata.map(({ name, shape }) => [name, shape]));
   models.set(model, { ...about, ...tokenizerOf(about), session, shapes, ids: [], rows: [], kept: null, without: "" });
   return about.end === null ? {} : { names: about.names, end: about.end, chat: about.chat };
