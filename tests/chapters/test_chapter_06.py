@@ -229,7 +229,7 @@ def judged(lm: LanguageModel, texts: Sequence[str], lengths: Sequence[int]) -> l
 @pytest.mark.slow
 def test_perplexity_prefers_the_toy_on_beginnings_and_bits_per_byte_never() -> None:
     """The control: the same reviews' first 1,000 bytes."""
-    texts = [text[:1_000] for text in held_out()[100:] if len(text) >= 1_000][:8]
+    texts = [text[:1_000] for text in held_out()[100:] if len(text) >= 1_000][:16]
     models = pretrained.language_model("reviews-gpt"), pretrained.smollm2()
     beginnings, whole = zip(*(judged(lm, texts, (300, 1_000)) for lm in models), strict=True)
     for (toy, smol), toy_ahead in ((beginnings, True), (whole, False)):
