@@ -63,7 +63,7 @@ def draw(seed, *shape):
 def test_the_lines_are_the_model_and_a_moved_norm_ruins_it(built, streams):
     """On a trained model, and what the moved norm leaves of it at the best of four scales."""
     known = []
-    for text in streams[: len(streams) // 129 * 129].view(-1, 129)[40:64]:
+    for text in streams[: len(streams) // 129 * 129].view(-1, 129)[40:56]:
         ids, following = text[:-1], text[1:]
         usual, moved = (built.gpt(ids, built.model, how) for how in (built.block, built.slipped))
         near(usual, built.model(ids[None])[0], 1e-3)
