@@ -1,4 +1,9 @@
-"""What the chapters' tests share."""
+"""What the chapters' tests share.
+
+The chapters and their side roads are executed in the same run (nbval), and a cell that asserts
+what it shows fails there: what such a cell asserts is not computed again here, unless it is a
+thesis, whose test reads other texts or starts from another seed.
+"""
 
 from collections.abc import Iterator
 

@@ -332,9 +332,6 @@ def test_the_model_drops_as_the_framework_does(dropped):
     assert torch.equal(model.eval().embed(ids), plain)
 
 
-# --- what norms protect -----------------------------------------------------------------------
-
-
 # --- decoding ---------------------------------------------------------------------------------
 
 

@@ -103,7 +103,7 @@ def test_pairs_of_one_source_are_drawn_together():
     assert high > 0.95
 
 
-# -- the side road: skip-trigrams ------------------------------------------------------------------
+# -- the exercise -----------------------------------------------------------------------------
 
 
 def test_the_numbers_of_task_9_6_are_the_chapters(one):
