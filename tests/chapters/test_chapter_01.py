@@ -143,14 +143,13 @@ def test_every_one_of_three_trainings_is_behind_the_counts_and_helps_them(name):
 
 
 @pytest.mark.slow
-@each("name", NETWORKS)
-def test_the_first_training_is_measured_again(name, monkeypatch):
-    """With the stored weights; the table of the chapter has the same windows."""
+def test_the_first_training_is_measured_again():
+    """With the stored weights, of the wider network; the chapter's table has the same windows."""
     rows = token_stream(reviews("imdb").test.texts[ngram_seeds.OTHERS], BPE).unfold(0, 129, 128)
     counters = {n: kneser_ney()[n].losses(rows)[0] for n in (3, 5)}
-    found = ngram_seeds.compared(ngram_seeds.network_losses(pretrained.load(name), rows), counters)
-    for key, told in found.items():
-        assert NETWORKS[name][key][0] == pytest.approx(told, abs=0.001)
+    lost = ngram_seeds.network_losses(pretrained.load("ngram-5"), rows)
+    for key, told in ngram_seeds.compared(lost, counters).items():
+        assert NETWORKS["ngram-5"][key][0] == pytest.approx(told, abs=0.001)
 
 
 def test_the_table_of_three_trainings_is_that_of_the_card():

@@ -44,7 +44,7 @@ def test_the_state_is_all_of_the_past() -> None:
 @torch.no_grad()
 def nats(name: str, k: int) -> Tensor:
     """Loss of the last token of each stretch, from the k tokens before it."""
-    net, ids = pretrained.load(name), stretches(every=5)
+    net, ids = pretrained.load(name), stretches(every=10)
     logits = net.hidden(ids[:, 64 - k : 64])[:, -1] @ net.W_U
     return F.cross_entropy(logits, ids[:, 64], reduction="none")
 

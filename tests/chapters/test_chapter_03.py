@@ -16,14 +16,14 @@ from attnlib.models.seq2seq import EncoderOutput, Seq2Seq
 NUMBERS = ("rng", "draw", "shown", "drawn", "short", "long", "train", "test", "en", "de")
 MEASURES = ("learn", "exact", "alignment", "tens", "ones", "swapped")
 RUNGS = ("CutOff", "Diagonal", "frozen")
-FRENCH = ("french_train", "fr", "reader", "thousands", "p_mille", "states_of", "without")
-FRENCH += ("changes", "contexts", "everywhere", "plain", "average", "exchanged")
+FRENCH = ("french_train", "fr", "thousands", "p_mille", "states_of", "without")
+FRENCH += ("changes", "contexts", "exchanged")
 SEED = 4  # the chapter trains from 0, and tells of 1 to 3
 
 
 @cache
 def chapter() -> SimpleNamespace:
-    """The chapter's numbers, its training, its measures and its reader of French."""
+    """The chapter's numbers, its training, its measures and what it asks of French."""
     return definitions("03_bahdanau", *NUMBERS, *MEASURES, *RUNGS, *FRENCH)
 
 
@@ -36,8 +36,8 @@ class Even(Seq2Seq):
 
 
 @cache
-def translator(kind: str | None, build: Any = Seq2Seq, steps: int = 300, lr: float = 2e-3) -> Any:
-    """A model from a start that the chapter does not use."""
+def translator(kind: str | None, build: Any = Seq2Seq, steps: int = 200, lr: float = 2e-3) -> Any:
+    """A model from a start that the chapter does not use, after two thirds of its steps."""
     known = chapter()
     settings = {"steps": steps, "lr": lr, "build": build}
     return known.learn(kind, known.train, known.de, seed=SEED, **settings)
@@ -73,7 +73,7 @@ def test_no_long_number_and_no_shown_one_is_trained_on() -> None:
 @pytest.mark.slow
 @pytest.mark.claim(37)
 def test_attention_holds_past_the_lengths_of_its_training_and_a_fixed_context_does_not() -> None:
-    looks, remembers = translator("additive"), translator(None, lr=5e-3)
+    looks, remembers = translator("additive"), translator(None, steps=300, lr=5e-3)
     assert right(looks, 9) > 0.9 > 0.7 > right(remembers, 9) > 0.3
     assert right(looks, 12) > 0.8 > 0.2 > right(remembers, 12)
     assert right(looks, 14) < right(looks, 9)
@@ -154,8 +154,12 @@ def test_only_a_selective_context_learns_nine_words_and_the_states_can_learn_to_
 
 @pytest.mark.slow
 def test_states_beside_thousand_know_of_it() -> None:
-    """On numbers that the chapter does not look at."""
-    known = chapter()
+    """On numbers that the chapter does not look at, read by a model from another start."""
+    known, some = chapter(), chapter().test.numbers[:150]
+    space = known.exchanged.__globals__
+    space["reader"] = known.learn("additive", known.french_train, known.fr, seed=SEED, steps=200)
+    space["plain"] = known.contexts([n for n in some if "thousand" not in spell(n)])
+    space["average"] = known.contexts(some).mean(0)
     found = list(known.thousands(known.test.numbers[150:450]))
     elsewhere = [(n, row, place) for n, row, place in found if row.argmax() != place]
     assert len(elsewhere) > 30

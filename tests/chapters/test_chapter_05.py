@@ -23,7 +23,7 @@ from attnlib.decoding import beam_search, generate, greedy
 from attnlib.models.config import TransformerConfig
 from attnlib.models.transformer import Transformer
 from attnlib.positions import rotate, sinusoidal
-from attnlib.training.language import token_stream, windows
+from attnlib.training.language import token_stream
 
 MODEL = ("layer_norm", "gelu", "feed_forward", "norm", "attend", "block", "slipped", "gpt")
 CHOOSING = ("tempered", "top_k", "nucleus", "grams", "repetition", "distinct")
@@ -63,7 +63,7 @@ def draw(seed, *shape):
 def test_the_lines_are_the_model_and_a_moved_norm_ruins_it(built, streams):
     """On a trained model, and what the moved norm leaves of it at the best of four scales."""
     known = []
-    for text in streams[: len(streams) // 129 * 129].view(-1, 129)[40:64]:
+    for text in streams[: len(streams) // 129 * 129].view(-1, 129)[40:56]:
         ids, following = text[:-1], text[1:]
         usual, moved = (built.gpt(ids, built.model, how) for how in (built.block, built.slipped))
         near(usual, built.model(ids[None])[0], 1e-3)
@@ -128,11 +128,11 @@ def test_feed_forward_writes_longer_vectors_in_most_blocks_and_by_training(built
 
 
 def test_below_the_frequencies_only_order_helps(built, streams):
-    """A third of the chapter's steps, on other reviews, with another seed."""
+    """Three fifths of the chapter's steps, on other reviews, with another seed."""
     frequency = streams.bincount(minlength=4096).double() / len(streams)
     entropy = -torch.special.xlogy(frequency, frequency).sum().item()
     mixed = streams[torch.randperm(len(streams), generator=torch.Generator().manual_seed(7))]
-    ordered, shuffled = (built.train(s, steps=150, seed=7)[1] for s in (streams, mixed))
+    ordered, shuffled = (built.train(s, steps=120, seed=7)[1] for s in (streams, mixed))
     assert ordered[0] > 8
     assert sum(ordered[-20:]) / 20 < entropy - 0.2
     assert abs(sum(shuffled[-20:]) / 20 - entropy) < 0.15
@@ -141,7 +141,7 @@ def test_below_the_frequencies_only_order_helps(built, streams):
 @pytest.mark.claim(61)
 def test_positions_past_the_trained_length(built, streams):
     """All three lose beyond, and inside they are level; the rotary one, held, does not lose."""
-    batch = streams[: len(streams) // 513 * 513].view(-1, 513)[:24]
+    batch = streams[: len(streams) // 513 * 513].view(-1, 513)[:12]
     inside, beyond = {}, {}
     for kind in ("learned", "sinusoidal", "rotary"):
         net = pretrained.load(f"positions-{kind}").requires_grad_(False)
@@ -165,8 +165,8 @@ def test_positions_past_the_trained_length(built, streams):
 def test_what_search_finds_repeats_itself(built):
     """Other prompts than the chapter's; a sample and the reviewers' own words are the controls."""
     lm = built.lm
-    ids = [lm.encode(text) for text in reviews("imdb").test.texts[100:140]]
-    human = [torch.tensor(text[:56]) for text in ids if len(text) >= 56][:32]
+    ids = [lm.encode(text) for text in reviews("imdb").test.texts[100:120]]
+    human = [torch.tensor(text[:56]) for text in ids if len(text) >= 56][:16]
     starts = [text[:8] for text in human]
     written = {
         "greedy": greedy(lm.model, starts, 48),
@@ -281,29 +281,6 @@ def test_turning_the_embeddings_instead_is_another_thing():
     assert abs(printed - printed_later) > 1
 
 
-@pytest.mark.claim(64)
-def test_turning_by_matrices_is_the_librarys_rotation(beside):
-    x = draw(5, 40, 8).float()
-    near(beside.turn(x, range(3, 43)), rotate(x, torch.arange(3, 43)), 1e-4)
-
-
-def test_a_window_repairs_the_rotary_model_alone_and_restarting_repairs_all(streams):
-    """The side road's table, on other reviews."""
-    road = definitions("more/05_positions", "back", "near", "loss_by_position")
-    long = streams[: len(streams) // 513 * 513].view(-1, 513)[:16]
-    stretches = torch.cat([long[:, start : start + 65] for start in range(0, 512, 64)])
-    for kind in ("learned", "sinusoidal", "rotary"):
-        net = pretrained.load(f"positions-{kind}")
-        again = torch.cat(road.loss_by_position(net, stretches).split(len(long)), 1)
-        held = {("pattern", layer): road.near for layer in range(2)}
-        window = road.loss_by_position(net, long, held)
-        more = {
-            name: x[:, 64:].mean() - x[:, :64].mean() for name, x in (("r", again), ("w", window))
-        }
-        assert more["r"] < 0.25
-        assert (more["w"] < 0.25) == (kind == "rotary")
-
-
 # --- inside a block ---------------------------------------------------------------------------
 
 
@@ -353,57 +330,6 @@ def test_the_model_drops_as_the_framework_does(dropped):
     # a share so far from its expectation does not happen: 20 standard deviations
     assert abs(share - (1 - dropped)) < 20 * (dropped * (1 - dropped) / n) ** 0.5
     assert torch.equal(model.eval().embed(ids), plain)
-
-
-# --- what norms protect -----------------------------------------------------------------------
-
-
-def test_a_block_reads_at_a_fixed_size_and_its_words_drown(streams):
-    """A stream 100 times as long costs what leaving the last three blocks out costs."""
-    model = pretrained.language_model().model
-    batch = streams[: len(streams) // 129 * 129].view(-1, 129)[:24]
-
-    def loss(edits):
-        with torch.no_grad():
-            logits = model(batch[:, :-1], edits=edits)
-        return F.cross_entropy(logits.mT, batch[:, 1:]).item()
-
-    usual, loud = loss({}), loss({("stream", 1): lambda x: 100 * x})
-    assert loud > usual + 1
-    first = next(model.run(model.embed(batch[:, :-1]))).residual
-    assert abs(loud - loss({("stream", 4): lambda x: first})) < 0.3
-
-
-def test_without_the_last_norm_mainly_a_scale_is_lost(streams):
-    model = pretrained.language_model().model.requires_grad_(False)
-    review = streams[2_000:2_129]
-    for state in model.run(model.embed(review[None, :-1])):
-        loud = (state.residual @ model.W_U)[0]
-    usual = F.cross_entropy(model(review[None, :-1])[0], review[1:])
-    assert F.cross_entropy(loud, review[1:]) > math.log(4096)
-    assert min(F.cross_entropy(loud / by, review[1:]) for by in (1, 3, 10, 30)) < usual + 1.5
-
-
-def test_what_decides_the_gradients_at_the_start(streams):
-    """Matrices decide the explosion without a norm; with small ones embeddings decide the order."""
-    road = definitions("more/05_norms", "like_gpt2", "gradients")
-    road.gradients.__globals__["batch"] = windows(streams, 32, 8)(0)
-
-    def post_over_pre(seed, **how):
-        return (
-            road.gradients("post", seed=seed, **how)[-1]
-            / road.gradients("pre", seed=seed, **how)[-1]
-        )
-
-    small = road.like_gpt2
-    for seed in (4, 5):
-        assert post_over_pre(seed) > 1.5
-        assert post_over_pre(seed, start=small) < 0.2
-        assert post_over_pre(seed, start=small, embedding=1.0) > 1
-        for start, exploding in ((None, True), (small, False)):
-            deep, shallow = (road.gradients("none", n, seed, start=start)[0] for n in (12, 2))
-            assert (deep > 100 * shallow) == exploding
-            assert exploding or deep < 2 * shallow
 
 
 # --- decoding ---------------------------------------------------------------------------------
@@ -483,7 +409,7 @@ def test_a_linear_classifier_on_the_frozen_last_layer():
         bag = np.stack([x.bincount(minlength=4096).clip(max=1).numpy() for x in ids])
         return {"mean": mean, "bag": bag.astype(float)}, np.array(split.labels[:n])
 
-    (train, labels), (test, truth) = read(splits.train, 500), read(splits.validation, 500)
+    (train, labels), (test, truth) = read(splits.train, 300), read(splits.validation, 300)
     for name in train:
         scale = 1 if name == "bag" else train[name].std(0)
         fitted = LogisticRegression(C=0.01, max_iter=300).fit(train[name] / scale, labels)

@@ -21,7 +21,7 @@ from num2words import num2words
 from torch import Tensor
 
 from attnlib import pretrained
-from attnlib.data import reviews, spell
+from attnlib.data import reviews
 from attnlib.models.ngram import CountModel
 from attnlib.pretrained import LanguageModel
 from attnlib.tokenizers.bpe import BPE
@@ -95,7 +95,7 @@ def test_longest_match_is_another_cut_and_smollm2_would_hardly_write_it() -> Non
     """Fewer in a small vocabulary; and little of the price is paid after the word."""
     smol, full, shares = pretrained.smollm2(), pretrained.tokenizer(), []
     for bpe in (BPE(full.merges[:743]), full, gpt2(), smol.tokenizer):
-        words = {w: cuts for t in held_out()[150:190] for w, *cuts in CHAPTER.both_cuts(t, bpe)}
+        words = {w: cuts for t in held_out()[150:166] for w, *cuts in CHAPTER.both_cuts(t, bpe)}
         split = [replayed != longest for replayed, longest in words.values() if len(replayed) > 1]
         shares.append(np.mean(split))
     assert min(shares[1:]) > 0.3 > shares[0]
@@ -160,7 +160,7 @@ def test_gpt2s_pattern_leaves_numbers_to_the_merges_and_digits_apart_do_not() ->
 
 @pytest.mark.slow
 def test_bytes_per_token_stay_below_bytes_per_pre_token_unless_nothing_is_cut_first() -> None:
-    texts = held_out()[150:200]
+    texts = held_out()[150:175]
     ceiling = size(texts) / sum(len(pre_tokenize(text)) for text in texts)
     for bpe in (learned(), gpt2()):
         assert bytes_per_token(bpe, texts) < ceiling
@@ -229,7 +229,7 @@ def judged(lm: LanguageModel, texts: Sequence[str], lengths: Sequence[int]) -> l
 @pytest.mark.slow
 def test_perplexity_prefers_the_toy_on_beginnings_and_bits_per_byte_never() -> None:
     """The control: the same reviews' first 1,000 bytes."""
-    texts = [text[:1_000] for text in held_out()[100:] if len(text) >= 1_000][:20]
+    texts = [text[:1_000] for text in held_out()[100:] if len(text) >= 1_000][:16]
     models = pretrained.language_model("reviews-gpt"), pretrained.smollm2()
     beginnings, whole = zip(*(judged(lm, texts, (300, 1_000)) for lm in models), strict=True)
     for (toy, smol), toy_ahead in ((beginnings, True), (whole, False)):
@@ -284,32 +284,6 @@ def test_the_table_of_the_exercise_is_the_chapters() -> None:
 
 
 # -- the side road on the parts of words ------------------------------------------------------
-
-
-def test_a_german_bpe_goes_from_too_many_cuts_to_too_few() -> None:
-    numbers = random.Random(7).sample(range(10**6), 1_200)
-    drawn = [(num2words(n, lang="de"), spell(n, "de")) for n in numbers]
-    german = BPE.train([text for text, _ in drawn[:1_000]], 657, progress=False)
-    pieces = german.tokens(range(256, 656))
-    assert pieces.index("zigtausend") < pieces.index("acht")
-    both = []
-    for k in (0, 20, 40, 50, 60, 80, 120, 200, 400):
-        part, hit, cuts, true = BPE(german.merges[:k]), 0, 0, 0
-        for text, parts in drawn[1_000:]:
-            found, wanted = (
-                PARTS.borders_of(one)
-                for one in (
-                    [part.vocab[i] for i in part.encode(text)],
-                    [name.encode() for name in parts],
-                )
-            )
-            hit, cuts, true = hit + len(found & wanted), cuts + len(found), true + len(wanted)
-        both.append((hit / cuts, hit / true))
-    assert both[0][0] < 0.2
-    assert both[0][1] == 1
-    assert both[-1][0] > 0.98
-    assert both[-1][1] < 0.45
-    assert max(min(pair) for pair in both) < 0.75  # never both
 
 
 def test_un_is_found_as_a_string_and_not_as_a_prefix() -> None:

@@ -16,6 +16,7 @@ from attnlib import pretrained
 from attnlib.data import histogram, histogram_labels
 from attnlib.models import HistogramModel
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "08_histogram_task",
     *("symbol_ids", "count_by_comparing", "count_by_places", "right", "weights_on", "answers"),
@@ -30,12 +31,6 @@ def student_errors(Q: Tensor, X: Tensor, Y: Tensor) -> Tensor:
     """Errors of both students, the penalty left out: (draws, 2)."""
     error: Tensor = CHAPTER.error(CHAPTER.student_map(X, Q) @ X[:, None], Y[:, None])
     return error
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_gradients() -> Iterator[None]:
-    with torch.no_grad():
-        yield
 
 
 def rows(n: int = 1000, seed: int = 8) -> tuple[Tensor, Tensor]:
@@ -259,20 +254,19 @@ def off_zero(values: Tensor) -> float:
 @pytest.mark.slow
 @pytest.mark.claim(86)
 def test_a_draw_changes_sides_once_from_place_to_content() -> None:
-    alphas = (0.5, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0)
-    found = grown(8, alphas, seed=7)
+    found = grown(6, (0.5, 1.0, 1.2, 1.4, 2.0), seed=7)
     content = found["gap"] > 0  # (alphas, draws)
     assert content[-1].all()
     turns = content.int().diff(dim=0).abs().sum(0)
     assert (turns == 1).float().mean() > 0.7  # 57 of 60 in longer runs
-    m, theta = found["m"][2:5], found["theta"][2:5]  # (alphas, draws, valleys): nobody in between
+    m, theta = found["m"][1:4], found["theta"][1:4]  # (alphas, draws, valleys): nobody in between
     assert (m[..., 0].amin(1) > 1.2 * m[..., 1].amax(1)).all()
     assert (theta[..., 0].amax(1) < theta[..., 1].amin(1)).all()
 
 
 @pytest.mark.slow
 def test_at_one_pair_a_dimension_only_the_penalty_speaks_for_place() -> None:
-    found = grown(32, (1.0, 2.0), seed=11)
+    found = grown(20, (1.0, 2.0), seed=11)
     assert off_zero(found["gap"][0]) < -1  # place has the lower loss,
     assert off_zero(found["penalty"][0]) < -1  # for its penalty is smaller:
     assert found["costs"][0].mean() == pytest.approx(0.53, abs=0.04)
@@ -283,7 +277,7 @@ def test_at_one_pair_a_dimension_only_the_penalty_speaks_for_place() -> None:
     assert off_zero(found["disturbed"][0]) > 1  # what contents do to the place student
     assert found["B"].min() > 0.3  # nobody asked for it: the best matrix is an attention map
     assert (found["B"].sum(-1) - 1).abs().max() < 0.05
-    tenth = grown(8, (1.0,), seed=11, decay=0.001)  # or until the penalty is a tenth
+    tenth = grown(4, (1.0,), seed=11, decay=0.001)  # or until the penalty is a tenth
     assert all((tenth[name] > 0).all() for name in ("gap", "these", "place", "fixed"))
 
 
@@ -301,14 +295,14 @@ def test_hardly_another_start_has_a_lower_loss_than_both() -> None:
 
 def test_the_descent_has_nearly_ended_and_without_momentum_it_would_not_have() -> None:
     generator = torch.Generator().manual_seed(3)
-    secret = torch.randn(6, D, 1, generator=generator)
+    secret = torch.randn(3, D, 1, generator=generator)
     X, Y = CHAPTER.two_teachers(D, secret, generator)
     start = torch.cat([torch.ones_like(secret) / math.sqrt(D), secret], -1)
     gap = {}
-    for steps, momentum in ((300, 0.9), (1200, 0.9), (300, 0.0)):
+    for steps, momentum in ((300, 0.9), (900, 0.9), (300, 0.0)):
         loss = CHAPTER.descend(X, Y, start, steps=steps, momentum=momentum)[1]
         gap[steps, momentum] = loss[:, 0] - loss[:, 1]
-    longer, plain = (gap[one] - gap[300, 0.9] for one in ((1200, 0.9), (300, 0.0)))
+    longer, plain = (gap[one] - gap[300, 0.9] for one in ((900, 0.9), (300, 0.0)))
     assert longer.abs().mean() < 0.008 < 0.02 < plain.abs().mean()
 
 

@@ -14,30 +14,20 @@ from chapter_code import definitions
 from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.explain import circuits
-from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import token_stream
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "09_circuits",
     *("paths_of", "beyond", "random_head", "replaced", "fall_without", "highest", "falls_of"),
     *("over_sources", "D", "lm_2", "two", "prefix_matching", "copying", "two_prompts", "restored"),
     *("crossing", "gain_of", "states_of", "matching", "without", "second_loss"),
 )
-TRIGRAMS = definitions(
-    "more/09_skip_trigrams",
-    *("beyond", "ov_of", "seen_before", "independent", "surplus_of", "highest"),
-    "swapped",
-)
+TRIGRAMS = definitions("more/09_skip_trigrams", "beyond", "ov_of")
 SEEDS = ("attention-2", "attention-2-seed-2", "attention-2-seed-3")
 CONTROLS = ("attention-2-one-layer", "attention-2-plain")
 NUMBER = r"[+-]?\d?\.\d+"
 FOUR = [(18, 6), (17, 4), (17, 3), (17, 5)]  # of SmolLM2, chosen on other random tokens
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_gradients():
-    with torch.no_grad():
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +38,6 @@ def one():
     return lm, list(TRIGRAMS.ov_of(lm.model)), held
 
 
-@pytest.fixture(scope="module")
-def counted(one):
-    """Lift of every pair in held-out text, and which pairs are expected five times."""
-    count = TRIGRAMS.seen_before(one[2], 4096)
-    expected = TRIGRAMS.independent(count)
-    return count / expected.clamp_min(1e-9), expected >= 5
-
-
 @pytest.fixture(params=SEEDS)
 def run(request):
     """One of the runs of two layers: its name, model and history."""
@@ -63,7 +45,7 @@ def run(request):
     return name, pretrained.language_model(name).model, pretrained.history(name)
 
 
-def twice(rows=32, period=60, vocabulary=4096, seed=11):
+def twice(rows=16, period=60, vocabulary=4096, seed=11):
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(vocabulary, (rows, period), generator=generator).repeat(1, 2)
 
@@ -85,18 +67,10 @@ def test_paths_add_up_to_the_logits_and_none_can_be_left_out(one):
     assert (CHAPTER.paths_of(trace, normed.model.W_U).sum(0) - trace.logits).abs().max() > 0.5
 
 
-def test_three_heads_rest_on_themselves_and_one_looks_around(one):
-    lm, _, held = one
-    x = lm.model.embed(held[: 60 * 128].view(60, 128))
-    own = circuits.offset_score(next(lm.model.run(x, need_weights=True)).attention, 0, 16).mean(0)
-    assert (own[[0, 1, 3]] > 0.5).all()
-    assert own[2] < 0.15
-
-
 @pytest.mark.claim(47)
 def test_the_pairs_of_a_head_lose_without_it_where_it_looks(one):
     lm, tables, held = one
-    ids = held[100_000 : 100_000 + 60 * 128].view(60, 128)
+    ids = held[100_000 : 100_000 + 45 * 128].view(45, 128)
     often = torch.bincount(held, minlength=4096).float()
     usual = 8 * often[:, None] * often / len(held) >= 5
     lists = [CHAPTER.highest(table, usual) for table in tables[:3]]
@@ -129,61 +103,7 @@ def test_pairs_of_one_source_are_drawn_together():
     assert high > 0.95
 
 
-# -- the side road: skip-trigrams ------------------------------------------------------------------
-
-
-def precision(pairs, lift):
-    return (lift[pairs] >= 2).float().mean().item()
-
-
-@pytest.mark.claim(47)
-def test_circuits_agree_with_the_text_where_the_head_looks_back(one, counted):
-    (lm, tables, _), (lift, usual) = one, counted
-    model = lm.model
-    found = [precision(TRIGRAMS.highest(table, usual), lift) for table in tables]
-    chance = (lift[usual] >= 2).float().mean().item()
-    assert found[2] > 6 * chance
-    assert found[2] > max(found[:2]) + 0.1  # heads that look at themselves
-    s, o = TRIGRAMS.highest(tables[2], usual)
-    mixed = o[torch.randperm(len(o), generator=torch.Generator().manual_seed(0))]
-    kept = usual[s, mixed]
-    assert precision((s[kept], mixed[kept]), lift) < found[2] / 3  # frequencies alone
-    torch.manual_seed(5)
-    untrained = Transformer(TransformerConfig(**pretrained.card("attention-1")["config"]))
-    table = list(TRIGRAMS.ov_of(untrained))[2]
-    assert precision(TRIGRAMS.highest(table, usual), lift) < 2 * chance
-    layer = model.blocks[0].attention
-    in_trained = [model.W_E @ model.W_U]  # the direct path, and random heads beside it
-    for seed in (11, 12, 13):
-        matrices = CHAPTER.random_head([layer.W_V[2], layer.W_O[2]], seed)
-        in_trained.append(circuits.ov_circuit(model.W_E, *matrices, model.W_U))
-    for table in in_trained:  # trained embeddings alone
-        pairs = TRIGRAMS.highest(TRIGRAMS.beyond(table), usual)
-        assert precision(pairs, lift) < found[2] / 2
-    stream = token_stream(reviews("imdb").train.texts[:2000], lm.tokenizer)
-    surplus = TRIGRAMS.surplus_of(TRIGRAMS.seen_before(stream, 4096))
-    assert precision(TRIGRAMS.highest(surplus, usual), lift) > found[2] + 0.1
-
-
-@pytest.mark.claim(47)
-def test_the_bug_one_table_for_all_destinations(one):
-    """The full stop is raised by "at" before " all" and before " least", where it hardly stands."""
-    lm, _, held = one
-    at, least, stop = (lm.tokenizer.encode(word)[0] for word in (" at", " least", "."))
-    here = ((held == least) & (held.roll(1) == at)).nonzero()[:, 0]
-    apart = ((held == least) & (held.roll(1) != at))[:-1].nonzero()[:, 0]
-    with_at, without = ((held[places + 1] == stop).float().mean() for places in (here, apart))
-    assert with_at < 0.03 < 0.05 < without  # in the text "at" lowers it
-
-    def swapped(destination, other, following="."):
-        words = (destination, other, following)
-        return TRIGRAMS.swapped(lm.model, lm.tokenizer, held, *words)
-
-    for destination in (" all", " least"):
-        for other in (" the", " in", " with"):
-            ratio = swapped(destination, other)
-            assert ratio.mean() - 1.96 * ratio.std() / len(ratio) ** 0.5 > 0.2
-    assert swapped(" all", " the", following=" the").mean() < 0  # not everything is raised
+# -- the exercise -----------------------------------------------------------------------------
 
 
 def test_the_numbers_of_task_9_6_are_the_chapters(one):
@@ -266,8 +186,8 @@ def lost_by_not_hearing(model, h, ids):
 
 def test_the_previous_token_head_speaks_through_the_keys_and_no_other_way():
     """Path patching, and a head taken out of one thing that layer 1 reads; in three runs."""
-    prompts = [CHAPTER.two_prompts(torch.Generator().manual_seed(seed)) for seed in range(3)]
-    ids = twice(16)
+    prompts = [CHAPTER.two_prompts(torch.Generator().manual_seed(seed)) for seed in range(2)]
+    ids = twice(8)
     for name in SEEDS:
         model = pretrained.language_model(name).model
         previous = pretrained.history(name)["previous"][-1, 0]
@@ -350,14 +270,14 @@ def smol():
 
 def test_even_draws_for_these_heads_and_reviews_for_those_of_smollm2(smol):
     held = token_stream(reviews("imdb").validation.texts[:200], pretrained.tokenizer())
-    once = held[: 64 * 60].view(64, 60)
+    once = held[: 32 * 60].view(32, 60)
     order = torch.randperm(once.numel(), generator=torch.Generator().manual_seed(0))
-    texts = [once.repeat(1, 2), once.flatten()[order].view(64, 60).repeat(1, 2)]
+    texts = [once.repeat(1, 2), once.flatten()[order].view(32, 60).repeat(1, 2)]
     counts = torch.bincount(held, minlength=4096)
     draw = torch.Generator().manual_seed(1)
-    places = torch.rand(64, 300, generator=draw).argsort(1)[:, :60]
+    places = torch.rand(32, 300, generator=draw).argsort(1)[:, :60]
     frequent = counts.topk(300).indices[places].repeat(1, 2)
-    rare = (-counts).topk(2000).indices[torch.randint(2000, (64, 60), generator=draw)].repeat(1, 2)
+    rare = (-counts).topk(2000).indices[torch.randint(2000, (32, 60), generator=draw)].repeat(1, 2)
     for name in SEEDS:
         model = pretrained.language_model(name).model
         score = CHAPTER.prefix_matching(model, twice()).max()

@@ -11,9 +11,6 @@ import pytest
 import torch
 from chapter_code import definitions
 from each import each
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from attnlib import pretrained
 from attnlib.data import reviews
@@ -37,6 +34,7 @@ from recipes.pruning import measuring_rows, with_gates
 from recipes.relevance import alpha_beta_rule, relevance, z_rule
 from recipes.translation import TRANSLATORS, exact, learn, numbers, rows_of, vocabularies
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "10_heads",
     *("encoder", "pieces", "read", "relation", "same_length", "maps_of", "unmarked", "at_offsets"),
@@ -45,13 +43,12 @@ CHAPTER = definitions(
 )
 ROLES = definitions(
     "more/10_roles",
-    *("times_even", "planted_set", "PATTERNS", "spread", "one_pattern", "planted_map"),
+    *("times_even", "PATTERNS", "spread", "one_pattern", "planted_map"),
     *("pattern_features", "on_rarest"),
 )
 RELEVANCE = definitions(
     "more/10_relevance",
-    *("without_shifts", "rank_correlation", "lottery", "ranked"),
-    *("from_layers", "ties_drawn", "within_layers"),
+    *("without_shifts", "rank_correlation", "ranked"),
     *("numbers", "sentences", "rows_of", "exact", "words", "known"),
     *("z_rule", "not_zero", "alpha_beta_rule", "Linear", "passed", "handed_back"),
 )
@@ -62,12 +59,6 @@ PRUNING = definitions(
     *("properties", "commonest", "difference", "beside_null"),
 )
 HALF = 250
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_gradients():
-    with torch.no_grad():
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +120,7 @@ def test_a_planted_head_is_found_by_counting_and_not_by_looking(minilm):
 @pytest.mark.claim(65)
 def test_two_heads_of_minilm_are_positional_whatever_the_words(minilm, untrained):
     encoder, _, texts, tokens, *_ = minilm
-    offsets, part = (-2, -1, 0, 1, 2), slice(0, 150)
+    offsets, part = (-2, -1, 0, 1, 2), slice(0, 75)
     plain = CHAPTER.at_offsets(CHAPTER.unmarked(tokens[part]), offsets)
     generator = torch.Generator().manual_seed(4)
     mixed = []
@@ -229,7 +220,7 @@ def test_a_rule_of_tags_beats_the_heads_and_is_not_what_they_follow(minilm):
 def test_order_and_kind_of_word_carry_the_heads_and_words_alone_do_not(minilm):
     encoder, sentences, *_ = minilm
     words_of, generator = {}, torch.Generator().manual_seed(6)
-    for one in pretrained.parsed_sentences()[:1000]:
+    for one in pretrained.parsed_sentences()[:300]:
         for word, tag in zip(one.words, one.tags, strict=True):
             if CHAPTER.pieces(word):
                 words_of.setdefault(tag, []).append(word)
@@ -262,18 +253,6 @@ def test_order_and_kind_of_word_carry_the_heads_and_words_alone_do_not(minilm):
         assert rates[name, "shuffled"] < 0.5 * rates[name, "own"]
 
 
-@pytest.mark.claim(66)
-def test_before_training_no_head_knows_a_relation(minilm, untrained):
-    _, sentences, texts, *_, word_ids, _ = minilm
-    words = zip(CHAPTER.maps_of(untrained, texts[:150]), word_ids, strict=False)
-    blind = CHAPTER.unmarked([merge_words(A, ids) for A, ids in words])
-    for name in ("det", "dobj", "pobj"):
-        arcs = CHAPTER.relation(name, sentences[:150])
-        pairs = zip(blind, arcs, strict=True)
-        rates = heads.pooled(heads.on_sources(heads.pointed_at(A), *arc) for A, arc in pairs)
-        assert rates.max() < 0.25  # chosen and reported on the same sentences
-
-
 @pytest.mark.claim(67)
 def test_a_head_prefers_rare_tokens_wherever_they_stand(minilm):
     encoder, _, texts, tokens, *_ = minilm
@@ -292,14 +271,6 @@ def test_a_head_prefers_rare_tokens_wherever_they_stand(minilm):
             others += [ROLES.on_rarest(rows[n][0], rows[other][1])] * (n != other)
     assert heads.interval(rarest)[0] > 3 * chance
     assert heads.interval(rarest)[0] > 2 * heads.interval(others)[1]
-    once, common = [], []  # of equal frequency, and not the rarest of their sentence
-    for s, f in rows:
-        got = torch.bincount(s, minlength=len(f)).float()
-        apart = torch.arange(len(f)) != f.argmin()
-        once.append(got[(f >= 1) & (f < 3) & apart])
-        common.append(got[(f >= 30) & (f < 100) & apart])
-    assert heads.pooled(once) > 2
-    assert heads.pooled(common) < 1.3
 
 
 # --- five patterns --------------------------------------------------------------------------------
@@ -366,38 +337,6 @@ def test_features_equal_their_definitions():
             assert found[layer, head].tolist() == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.claim(43)
-def test_classifiers_find_what_is_planted_and_disagree_about_minilm(minilm, untrained):
-    encoder, sentences, *_ = minilm
-    pairs = list(zip(sentences[:40:2], sentences[1:40:2], strict=True))
-    pairs = [(encoder.encode(str(a)), encoder.encode(str(b))[1:]) for a, b in pairs]
-
-    def features(model, mixed=False):
-        found = []
-        maps = CHAPTER.maps_of(model, [first + second for first, second in pairs])
-        for A, (first, _) in zip(maps, pairs, strict=True):
-            B = A[:, :, torch.randperm(A.shape[2])] if mixed else A
-            found.append(ROLES.pattern_features(B, len(first)).flatten(0, 1))
-        return torch.cat(found).numpy()
-
-    torch.manual_seed(0)
-    real, mixed, blind = features(encoder.model), features(encoder.model, True), features(untrained)
-    called = {}
-    for noise in (0.3, 0.9):
-        learner = make_pipeline(StandardScaler(), LogisticRegression(max_iter=3000))
-        learner.fit(*ROLES.planted_set(500, noise, 1))
-        assert learner.score(*ROLES.planted_set(200, noise, 2)) > 0.95
-        called[noise] = learner.predict(real)
-        assert 0.02 < (called[noise] == "diagonal").mean() < 0.1
-        assert (learner.predict(mixed) == "diagonal").mean() < 0.01
-        assert (called[noise] == "vertical").mean() > 0.2
-        assert (learner.predict(blind) == "heterogeneous").mean() > 0.6
-        features_of_kinds, kinds = ROLES.planted_set(200, 0.3, 3)
-        shuffled = kinds[1:] + kinds[:1]
-        assert learner.score(features_of_kinds, shuffled) < 0.1  # the score can be low
-    assert (called[0.3] == called[0.9]).mean() < 0.75
-
-
 # --- another map ----------------------------------------------------------------------------------
 
 
@@ -439,21 +378,6 @@ def test_numbers_never_seen_are_translated(name):
     assert sum(shares.values()) / len(shares) > 0.97
     longer = numbers(40, 11, range(12, 15), tested=True)
     assert min(exact(load(name), vocabularies(name), longer).values()) > 0.7
-
-
-def test_length_is_a_matter_of_the_positions():
-    compared = card("translator-lengths")["exact"]
-    rotary = [card(name)["exact"] for name in TRANSLATORS]
-    for runs in (rotary, *compared.values()):
-        assert all(run[str(n)] > 0.93 for run in runs for n in range(3, 10))
-    assert max(run["14"] for run in compared["sinusoidal"]) < 0.1
-    assert min(run["14"] for run in rotary) > 0.8
-    assert (
-        min(run["11"] for run in rotary)
-        > 0.95
-        > 0.5
-        > max(run["11"] for run in compared["sinusoidal"])
-    )
 
 
 def test_the_side_roads_draw_and_read_the_numbers_of_the_recipe():
@@ -500,206 +424,48 @@ def test_the_relevance_of_the_side_road_is_that_of_the_recipe(rule):
 
 @pytest.mark.claim(68)
 def test_gradients_predict_the_damage_better_than_relevance():
-    generator = torch.Generator().manual_seed(1)
-    models = card("translator-heads")["models"]
-    for model in models:
+    """The side road holds them against chance and the layers; here is what lies between."""
+    for model in RANKED:
         agree = {
             how: RELEVANCE.rank_correlation(scores, model["damage"])
             for how, scores in model["scores"].items()
         }
-        null = [
-            abs(RELEVANCE.rank_correlation(torch.rand(24, generator=generator), model["damage"]))
-            for _ in range(500)
-        ]
         assert agree["ablation"] > 0.9
-        assert agree["gradient × output"] > max(sorted(null)[475], agree["relevance, z-rule"] + 0.1)
         for how in ("weights held fixed", "norms held fixed"):
             assert agree["relevance, z-rule"] < agree[how] < agree["gradient × output"]
 
 
-@pytest.mark.claim(68)
-def test_most_of_a_good_ranking_is_the_layer():
-    """A ranking without heads does as well as gradient × output; within layers that is weak."""
-    generator, layers, shuffled = torch.Generator().manual_seed(2), [], []
-    for start, model in enumerate(RANKED):
-        scores = RELEVANCE.from_layers(start)
-        assert scores.std(-1).max() == 0  # it knows no head
-        tried = [
-            RELEVANCE.rank_correlation(s, model["damage"]) for s in RELEVANCE.ties_drawn(scores)
-        ]
-        assert min(tried) > 0.4
-        layers.append(sum(tried) / len(tried))
-        for _ in range(50):
-            mixed = scores[torch.randperm(6, generator=generator)]
-            ties = RELEVANCE.ties_drawn(mixed, 1)[0]
-            shuffled.append(RELEVANCE.rank_correlation(ties, model["damage"]))
-    assert abs(sum(shuffled) / len(shuffled)) < 0.25  # which layer is which decides
-    whole, within = (
-        {
-            how: sum(agree(m["scores"][how], m["damage"]) for m in RANKED) / 3
-            for how in ("relevance, z-rule", "gradient × output", "ablation")
-        }
-        for agree in (RELEVANCE.rank_correlation, RELEVANCE.within_layers)
-    )
-    assert abs(sum(layers) / 3 - whole["gradient × output"]) < 0.1
-    drawn = [
-        sum(
-            RELEVANCE.within_layers(torch.rand(6, 4, generator=generator), m["damage"])
-            for m in RANKED
-        )
-        / 3
-        for _ in range(400)
-    ]
-    limit = sorted(map(abs, drawn))[380]
-    assert within["relevance, z-rule"] < limit < within["gradient × output"]
-    assert within["ablation"] > within["gradient × output"] + 0.1
+def gates_of(name, strength):
+    """The gates that a run of the card learned, and the exact share that it came to."""
+    runs = card("translator-gates")["runs"]
+    (run,) = [r for r in runs if (r["model"], r["lambda"]) == (name, strength)]
+    return torch.tensor(run["gates"]), run["exact"]
 
 
-def test_the_stored_damage_is_what_removal_does():
+def test_the_stored_damage_and_share_are_what_removal_and_more_training_do():
+    """Heads that gates closed at λ = .03 are not what an untrained translator can do without."""
     model, (_, judged) = load("translator"), measuring_rows()
     whole = quality(model, judged)[0]
-    stored = torch.tensor(card("translator-heads")["models"][0]["damage"])
-    for layer, head in ((0, 2), (2, 0), (3, 1)):
+    for layer, head in ((0, 2), (3, 1)):
         gates = torch.ones(6, 4)
         gates[layer, head] = 0
-        assert quality(model, judged, gates)[0] - whole == pytest.approx(
-            stored[layer, head].item(), abs=1e-3
-        )
-
-
-def exact_without(model, gone, rows):
-    gates = torch.ones(24).index_fill(0, torch.tensor(gone), 0)
-    return quality(model, rows, gates.view(6, 4))
-
-
-def test_heads_that_can_go_alone_cannot_go_together():
-    """In three models, and far beyond other fours of little damage, whose sum falls short, too."""
-    rows = [part[80:140] for part in measuring_rows()[1]]
-    generator = torch.Generator().manual_seed(3)
-    for name, facts in zip(TRANSLATORS, RANKED, strict=True):
-        model, alone = load(name), torch.tensor(facts["damage"]).flatten()
-        place = attention_layers(model).index("decoder.blocks.0.cross_attention")
-        small = alone.argsort()[:12]
-        fours = [[4 * place + h for h in range(4)]]
-        fours += [small[torch.randperm(12, generator=generator)[:4]].tolist() for _ in range(9)]
-        whole = quality(model, rows)[0]
-        times = [(exact_without(model, f, rows)[0] - whole) / alone[f].sum() for f in fours]
-        assert times[0] > 15
-        assert times[0] > 2 * sorted(times[1:])[4]
-
-
-@pytest.mark.claim(70)
-def test_without_training_one_by_one_beats_chance_and_relevance_does_not():
-    for model in card("translator-heads")["models"]:
-        share = {how: curve[6][1] for how, curve in model["curves"].items()}  # 18 of 24 left
-        random = [share[f"random {i}"] for i in range(5)]
-        assert share["one by one"] > share["gradient × output"] > max(random)
-        assert share["relevance, z-rule"] <= max(random)
-        assert max(curve[24][1] for curve in model["curves"].values()) == 0
-
-
-@pytest.mark.claim(70)
-def test_least_relevant_first_is_no_better_than_random_sixes():
-    rows = [part[200:260] for part in measuring_rows()[1]]
-    generator, as_good = torch.Generator().manual_seed(4), {}
-    for name, facts in zip(TRANSLATORS, RANKED, strict=True):
-        model = load(name)
-        sixes = [torch.randperm(24, generator=generator)[:6].tolist() for _ in range(25)]
-        luck = [exact_without(model, six, rows)[1] for six in sixes]
-        for how in ("relevance, z-rule", "gradient × output"):
-            kept = exact_without(model, facts["orders"][how][:6], rows)[1]
-            as_good.setdefault(how, []).append(sum(share >= kept for share in luck) / 25)
-    assert sum(as_good["relevance, z-rule"]) > 0.9  # of 3; half of the choices would be 1.5
-    assert max(as_good["gradient × output"]) < 0.1
-
-
-@pytest.mark.claim(70)
-def test_gates_take_a_third_of_the_heads_at_no_cost_and_the_second_decoder_layer_first():
-    runs = card("translator-gates")["runs"]
-    by = {strength: [r for r in runs if r["lambda"] == strength] for strength in (0.03, 0.1, 0.4)}
-    assert all(r["heads"] <= 17 and r["exact"] > 0.99 for r in by[0.03])
-    assert all(r["heads"] <= 13 and r["exact"] > 0.9 for r in by[0.1])
-    assert all(r["exact"] < 0.8 for r in by[0.4])
-    for run in by[0.1]:
-        layers = (torch.tensor(run["gates"]) > 0).sum(-1).tolist()
-        assert layers[4] == 0  # the decoder's second
-        assert layers[2] == 4  # and its first
-        assert 1 <= layers[3] + layers[5] <= 3
-
-
-def test_the_stored_share_is_that_of_a_model_pruned_again():
-    """Heads that gates closed at λ = .03 are not what an untrained translator can do without."""
-    (run,) = [
-        r
-        for r in card("translator-gates")["runs"]
-        if (r["model"], r["lambda"]) == ("translator", 0.03)
-    ]
-    left = (torch.tensor(run["gates"]) > 0).float()
-    assert int(left.sum()) == run["heads"]
-    without_training = quality(load("translator"), measuring_rows()[1], left)[1]
-    assert without_training < run["exact"]
+        damage = RANKED[0]["damage"][layer][head]
+        assert quality(model, judged, gates)[0] - whole == pytest.approx(damage, abs=1e-3)
+    gates, trained = gates_of("translator", 0.03)
+    assert quality(model, judged, (gates > 0).float())[1] < trained
 
 
 @pytest.mark.claim(71)
 def test_confident_heads_stay_beyond_a_null_and_no_head_is_positional():
-    PRUNING.properties.__globals__.update(
-        words=vocabularies(), new=numbers(20, 21, tested=True), commonest=PRUNING.commonest
-    )
-    with torch.no_grad():
-        found = [PRUNING.properties(load(name)) for name in TRANSLATORS]
-    runs = [r for r in card("translator-gates")["runs"] if r["lambda"] == 0.1]
-    stays = torch.tensor([r["gates"] for r in runs]) > 0
-    sure = torch.stack([values for values, _ in found])
-    by, p = PRUNING.beside_null(sure, stays)
+    PRUNING.properties.__globals__["new"] = numbers(20, 21, tested=True)
+    found = [PRUNING.properties(load(name)) for name in TRANSLATORS]
+    stays = torch.stack([gates_of(name, 0.1)[0] for name in TRANSLATORS]) > 0
+    by, p = PRUNING.beside_null(torch.stack([values for values, _ in found]), stays)
     assert by > 0.03
     assert p < 0.02
-    assert all(PRUNING.difference(v, s) > 0 for v, s in zip(sure, stays, strict=True))
-    damage = torch.tensor([m["damage"] for m in card("translator-heads")["models"]])
-    assert PRUNING.beside_null(damage, stays)[1] < 0.02  # a control that must be seen
     noise = torch.rand(stays.shape, generator=torch.Generator().manual_seed(5))
-    assert PRUNING.beside_null(noise, stays)[1] > 0.02  # and one that must not
+    assert PRUNING.beside_null(noise, stays)[1] > 0.02  # the control
     assert max(share.max() for _, share in found) < 0.9
-
-
-@pytest.mark.claim(70)
-def test_after_as_much_training_a_random_choice_does_as_well_as_the_gates():
-    runs = card("translator-pruned")["runs"]
-    assert [run["model"] for run in runs] == list(TRANSLATORS)
-    for run in runs:
-        exact = {how: share for how, (_, share) in run["found"].items()}
-        chosen = exact["heads of the gates"]
-        assert max(exact["random 0"], exact["random 1"]) >= chosen - 0.01
-        assert exact["from scratch"] >= chosen - 0.01
-        assert exact["magnitude"] < chosen - 0.2  # there are choices that matter
-
-
-def open_heads(run, how):
-    """The heads that a choice of the card leaves, numbered row by row."""
-    order = RANKED[TRANSLATORS[run["model"]]]["orders"].get(how)
-    if order is not None:
-        return order[24 - run["heads"] :]
-    (gates,) = [
-        r["gates"]
-        for r in card("translator-gates")["runs"]
-        if (r["model"], r["lambda"]) == (run["model"], run["lambda"])
-    ]
-    return (torch.tensor(gates).flatten() > 0).nonzero()[:, 0].tolist()
-
-
-def of_the_decoder(head):
-    return head // 4 in (2, 4)
-
-
-@pytest.mark.claim(70)
-def test_the_bad_choices_are_those_without_self_attention_in_the_decoder():
-    none, some = [], []
-    for run in card("translator-pruned")["runs"]:
-        for how, (_, share) in run["found"].items():
-            kept = open_heads(run, how)
-            assert len(kept) == run["heads"]
-            (some if any(map(of_the_decoder, kept)) else none).append(share)
-    assert len(none) == 5
-    assert max(none) < 0.6 < 0.95 < min(some)
 
 
 def few_pairs():
@@ -722,11 +488,12 @@ def test_one_head_of_the_decoder_mends_a_bad_choice_and_another_head_does_not(mo
     monkeypatch.setattr(translation, "training", lambda: pairs)
     run = card("translator-pruned")["runs"][0]
     order = RANKED[TRANSLATORS[run["model"]]]["orders"]["magnitude"]
-    gone, kept = order[: 24 - run["heads"]], open_heads(run, "magnitude")
+    gone, kept = order[: 24 - run["heads"]], order[24 - run["heads"] :]
     shares = {}
     for mends in (True, False):
-        last = [head for head in gone if of_the_decoder(head) == mends][-1]
-        gates = torch.zeros(24).index_fill(0, torch.tensor([last, *kept[1:]]), 1).view(6, 4)
+        of_the_decoder = [head // 4 in (2, 4) for head in gone]
+        last = max(h for h, is_it in enumerate(of_the_decoder) if is_it == mends)
+        gates = torch.zeros(24).index_fill(0, torch.tensor([gone[last], *kept[1:]]), 1).view(6, 4)
         with torch.enable_grad():
             model = with_gates(load(run["model"]), gates)
             learn(model, 10, 150)

@@ -12,6 +12,7 @@ from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.explain import identifiability as ident
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "12_identifiability",
     *("parts", "shortest", "score_map", "free_directions", "interval", "lead", "kept"),
@@ -20,12 +21,6 @@ CHAPTER = definitions(
 REACH = definitions("more/12_reach", "score_map", "jacobian", "trained", "distance")
 KEEP = ("values", "head_outputs")
 TEXT = "the plot is thin, the jokes are old, and yet i would see it again with my friends"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_gradients():
-    with torch.no_grad():
-        yield
 
 
 def drawn(*shape, seed=0):
@@ -67,22 +62,6 @@ def test_short_texts_give_the_weights_back_and_long_ones_do_not(classifier):
         off[len(words)] = (found - A).abs().max().item()
     assert off[5] < 1e-9
     assert off[len(TEXT.split())] > 0.05
-
-
-@pytest.mark.claim(51)
-def test_the_classifier_reads_the_same_from_very_different_weights(classifier, real):
-    A, T, _, N = real
-    a = A[0]
-    least = ident.extreme_weights(a, N, -torch.eye(len(a))[int(a.argmax())])
-    assert (least - a).abs().sum() / 2 > 0.3
-    assert least.min() >= 0
-    assert int(least.argmax()) != int(a.argmax())
-    generator = torch.Generator().manual_seed(0)
-    dealt = least[torch.randperm(len(a), generator=generator)]
-    for share in (0.25, 0.5, 1.0):
-        now, control = (torch.lerp(a, end, torch.tensor(share).double()) for end in (least, dealt))
-        assert torch.allclose(now @ T, a @ T, atol=1e-6)
-        assert (control @ T - a @ T).abs().max() > 1e-2
 
 
 def test_a_null_space_of_one_size_leaves_an_even_row_free_and_a_peaked_one_bound(classifier):
@@ -155,26 +134,6 @@ def test_the_jacobian_is_the_derivative():
 
 
 @pytest.mark.claim(54)
-def test_training_reaches_a_map_from_its_log_rank_on():
-    n, d_v = 12, 4
-    own = CHAPTER.score_map(1.5 * drawn(2, n, 3))
-    T = drawn(n, d_v, seed=5)
-    N = ident.null_space(T)
-    far = torch.stack([ident.extreme_weights(a, N, -torch.eye(n)[int(a.argmax())]) for a in own])
-    other = 0.5 * own + 0.5 * far
-    assert torch.allclose(other @ T, own @ T)
-    ends = {}
-    for name, goal, log_rank in (("own", own, 3), ("other", other, n - 1)):
-        values = ident.log_singular_values(goal)
-        assert int((values > 1e-8 * values[0]).sum()) == log_rank
-        for d_k in (2, 3, n - 1):
-            fits = [REACH.trained(goal, drawn(2, n, d_k, seed=s), steps=200)[0] for s in range(3)]
-            ends[name, d_k] = min(REACH.distance(CHAPTER.score_map(QK), goal) for QK in fits)
-    assert max(ends["own", 3], ends["own", n - 1], ends["other", n - 1]) < 1e-6
-    assert min(ends["own", 2], ends["other", 2], ends["other", 3]) > 0.02
-
-
-@pytest.mark.claim(54)
 def test_rivals_that_the_head_can_make_begin_where_the_count_says(real):
     A, _, V, _ = real
     n = len(A)
@@ -225,13 +184,6 @@ def test_the_adversary_of_chapter_07_does_not_need_the_null_space():
     long = CHAPTER.freedom("imdb-lstm", "imdb", 2, 200)
     assert (long[:, 1] > 0.3).all()
     assert (long[:, 4] < long[:, 3] - 0.2).all()
-
-
-def test_the_step_of_the_adversary_lies_in_the_null_space_as_any_step_does():
-    found = CHAPTER.freedom("imdb-lstm", "imdb", 10, 200)
-    more = found[:, 2] - found[:, 1]
-    assert abs(more.mean()) < 0.1
-    assert 0.5 < found[:, 1].mean() < 0.8
 
 
 def test_effective_attention_is_above_chance_and_no_better_than_attention():

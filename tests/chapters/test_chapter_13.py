@@ -10,21 +10,15 @@ from chapter_code import definitions
 
 from attnlib import pretrained
 from attnlib.data import reviews
-from attnlib.explain.geometry import class_cosines, mean_cosine, row_entropy
-from recipes import geometry as recipe
+from attnlib.explain.geometry import class_cosines, mean_cosine
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "13_geometry",
     *("outside", "within", "cosines", "untrained", "last_sim", "first_token", "seeds_of", "runs"),
 )
 TEXTS = reviews("rotten_tomatoes").test.texts
 STACKS = [("rotten_tomatoes", n) for n in (1, 2, 3, 5)] + [("imdb", n) for n in (1, 3, 5)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_gradients():
-    with torch.no_grad():
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -34,19 +28,6 @@ def deep():
 
 def drawn(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-@pytest.mark.claim(76)
-@pytest.mark.parametrize("layer", range(5))
-def test_outputs_lie_in_the_cone_of_the_values(deep, layer):
-    for text in TEXTS[20:23]:
-        trace = deep.trace(text, keep=("values",))
-        values = trace.values[layer, 0]
-        outputs = trace.attention[layer, 0] @ values
-        assert max(CHAPTER.outside(y, values) for y in outputs) < 1e-4
-        assert min(CHAPTER.outside(y, values) for y in drawn(5, values.shape[1])) > 0.5
-        # with one weight below 0 the sum may leave the cone: the first value is no longer reached
-        assert CHAPTER.outside(outputs[0] - 2 * values[0], values) > 0.05
 
 
 @pytest.mark.claim(76)
@@ -69,18 +50,6 @@ def test_the_cone_is_a_small_and_shrinking_part_of_the_span(deep):
     at_right_angles = torch.eye(20, 128)
     flat = [CHAPTER.outside(y, at_right_angles) for y in CHAPTER.within(at_right_angles, 200)]
     assert sum(flat) / 200 == pytest.approx(0.5**0.5, abs=0.02)
-
-
-@pytest.mark.claim(77)
-def test_aligned_keys_give_uniform_weights_only_if_equally_long():
-    u, lengths = drawn(16), torch.linspace(1, 12, 9)[:, None]
-    u /= u.norm()
-    for seed in range(5):
-        query = 4 * u + 2 * drawn(16, seed=seed + 1)
-        same, longer = u.expand(9, 16) * 6, u * lengths
-        assert min(mean_cosine(same), mean_cosine(longer)) > 0.999
-        assert row_entropy((query @ same.T / 4).softmax(-1)) == pytest.approx(1, abs=1e-5)
-        assert row_entropy((query @ longer.T / 4).softmax(-1)) < 0.8
 
 
 @pytest.mark.claim(77)
@@ -111,7 +80,7 @@ def test_a_common_part_of_the_values_is_no_choice(deep):
 @pytest.mark.claim(78)
 def test_the_common_direction_of_a_language_model_is_its_own():
     """Two texts share it nearly as much; in the encoder's last layer they do not."""
-    texts = TEXTS[200:230]
+    texts = TEXTS[200:215]
     for model in (pretrained.language_model(), pretrained.smollm2()):
         inside, between, centred = CHAPTER.cosines(model, texts)
         assert inside[-1] > inside[0] + 0.2
@@ -151,7 +120,7 @@ def test_random_weights_gather_the_states_because_all_read_the_same(deep):
 )
 def test_the_value_of_a_sink_is_short(model, some, short, long):
     """And that of heads which do not look there is longer."""
-    weight, length = CHAPTER.first_token(model(), TEXTS[300:320])
+    weight, length = CHAPTER.first_token(model(), TEXTS[300:310])
     assert (weight > 0.5).sum() > some
     assert length[weight > 0.5].median() < short
     assert length[weight < 0.1].median() > long
@@ -225,28 +194,3 @@ def test_uniform_weights_cost_no_accuracy_on_short_texts_and_a_little_on_long_on
     assert (less["imdb"] < 0).sum() >= 7
     # where the cone is as wide as can be, uniform weights are as harmless
     assert CHAPTER.seeds_of("values").abs().max() < 0.05
-
-
-def test_late_layers_decide_less_and_matter_less(deep):
-    rows = recipe.training.examples(reviews("rotten_tomatoes").test, deep.tokenizer, 64)
-    rows = rows.take(slice(300, 500))
-    x = deep.model.embed(rows.ids)
-    real = torch.cat([torch.ones(200, 1, dtype=torch.bool), rows.mask], 1)
-    n = real.shape[1]
-    draw = torch.Generator().manual_seed(0)
-    chances = torch.rand(200, n, n, generator=draw).masked_fill(~real[:, None], -1)
-    drawn_words = torch.nn.functional.one_hot(chances.argmax(-1), n).float()
-
-    def moved(weights, layers):
-        edits = {("pattern", layer): lambda A: weights(A) for layer in layers}
-        return deep.model.scorer(rows.mask, edits)(x)
-
-    y = moved(None, ())
-    one, none = (
-        torch.stack([(moved(weights, [k]) - y).abs() for k in range(5)])
-        for weights in (lambda A: drawn_words[:, None], torch.zeros_like)
-    )
-    assert one[0].mean() > 8 * one[4].mean()
-    assert none[0].mean() > 3 * none[4].mean()
-    right = (moved(torch.zeros_like, range(5)) > 0.5) == rows.labels.bool()
-    assert right.float().mean() < 0.6

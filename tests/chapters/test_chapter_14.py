@@ -35,12 +35,6 @@ def today() -> SimpleNamespace:
     return definitions("14_today", *MODEL)
 
 
-@pytest.fixture(scope="module")
-def stretches(today: SimpleNamespace) -> Tensor:
-    """Four reviews of 256 tokens."""
-    return today.long_reviews(4, 256, start=60)
-
-
 # --- four lines -----------------------------------------------------------------------------------
 
 
@@ -50,7 +44,7 @@ def stretches(today: SimpleNamespace) -> Tensor:
 @pytest.mark.claim(90)
 @torch.no_grad()
 def test_four_lines_make_the_loaded_model_and_three_cannot_be_taken_back(today):
-    ids = today.long_reviews(4, 64, start=60)
+    ids = today.long_reviews(3, 48, start=60)
     ours = today.nats(ids, 16)
     logits = today.model(ids)[:, 15:-1]
     theirs = torch.nn.functional.cross_entropy(logits.mT, ids[:, 16:], reduction="none")
@@ -87,18 +81,12 @@ def test_both_layouts_give_one_score_and_the_wrong_one_breaks_the_model(today):
         other = HERE.at_all_places(q[halves], k[halves], "halves")
         assert (scores - other).abs().max() < 1e-4
         assert (scores - HERE.at_all_places(q, k, "halves")).abs().max() > 1
-    ids = today.long_reviews(4, 96, start=60)
+    ids = today.long_reviews(3, 64, start=60)
     wrong = {"turn": lambda x: HERE.turn(x, "halves")}
     none = {"turn": lambda x: x}
     whole = today.nats(ids, 32)
     for one in (wrong, none):
         assert interval((today.nats(ids, 32, **one) - whole).mean(1))[0] > 1
-
-
-@pytest.mark.slow
-def test_the_gate_costs_no_more_numbers(today):
-    config = today.model.config
-    assert 3 * config.d_model * config.d_ff == 2 * config.d_model * 4 * config.d_model
 
 
 # --- the cache ------------------------------------------------------------------------------------
@@ -126,10 +114,11 @@ def test_the_cache_weighs_what_the_formula_says(today):
 
 @pytest.mark.slow
 @pytest.mark.claim(95)
-def test_the_first_token_repairs_a_window_and_four_others_do_not(today, stretches):
-    whole = today.nats(stretches, 128)
+def test_the_first_token_repairs_a_window_and_four_others_do_not(today):
+    T, ids = 192, today.long_reviews(3, 192, start=60)
+    whole = today.nats(ids, 96)
     added = {
-        name: (today.nats(stretches, 128, today.sees(64, kept)) - whole).mean(1)
+        name: (today.nats(ids, 96, today.sees(64, kept)[:T, :T]) - whole).mean(1)
         for name, kept in today.KEPT.items()
     }
     assert interval(added["nothing"])[0] > 0.3
@@ -144,20 +133,16 @@ def test_the_first_token_repairs_a_window_and_four_others_do_not(today, stretche
 @torch.no_grad()
 def test_the_first_place_is_a_sink_whatever_stands_there(today):
     """Weight on the first place from layer 12 on; also of another token, and of the second."""
-    texts = today.long_reviews(6, 96, start=60)
-    other = torch.cat([torch.full((6, 1), today.lm.encode(" film")[0]), texts[:, 1:]], 1)
+    texts = today.long_reviews(4, 96, start=60)
+    other = torch.cat([torch.full((4, 1), today.lm.encode(" film")[0]), texts[:, 1:]], 1)
     for ids in (texts, other, texts[:, 1:]):
-        found = []
-        for state in today.model.run(today.model.embed(ids), need_weights=True):
-            found.append(state.attention[:, :, 20:, 0].mean((1, 2)))
-        low, high = interval(torch.stack(found)[12:].mean(0))
+        states = today.model.run(today.model.embed(ids), need_weights=True)
+        found = torch.stack([state.attention[:, :, 20:, (0, 9)].mean((1, 2)) for state in states])
+        first, ninth = found.unbind(-1)  # (layer, text)
+        low, high = interval(first[12:].mean(0))
         assert 0.4 < low < high < 0.9
-        assert max(x.max() for x in found[:3]) < 0.4
-    ninth = [
-        state.attention[:, :, 20:, 9].mean()
-        for state in today.model.run(today.model.embed(texts), need_weights=True)
-    ]
-    assert max(ninth[12:]) < 0.05
+        assert first[:3].max() < 0.4
+        assert ninth[12:].mean(1).max() < 0.05
 
 
 # --- one pass -------------------------------------------------------------------------------------
@@ -204,11 +189,9 @@ def test_linear_attention_is_a_recurrence_and_recalls_less_with_the_same_keys():
     assert (HERE.linear(q, k, v) - HERE.recurrent(q, k, v)).abs().max() < 1e-5
     _, weights = attention(q, k, v, causal_mask(150))
     assert (HERE.linear(q, k, v) - weights @ v).abs().max() > 0.1, "it is no softmax"
-    for seed in (3, 4):
-        softmax, linear = HERE.share_recalled(4, True, seed), HERE.share_recalled(4, False, seed)
-        assert softmax > 0.95
-        assert linear < 0.85
-        assert HERE.share_recalled(16, False, seed) > 0.95
+    assert HERE.share_recalled(4, True, 3) > 0.95
+    assert HERE.share_recalled(4, False, 3) < 0.85
+    assert HERE.share_recalled(16, False, 3) > 0.95
 
 
 # --- four bits ------------------------------------------------------------------------------------
@@ -216,9 +199,9 @@ def test_linear_attention_is_a_recurrence_and_recalls_less_with_the_same_keys():
 
 @pytest.mark.claim(98)
 def test_four_bits_cost_little_if_few_share_a_scale():
-    exact = HERE.review_losses(count=150)
-    fine = HERE.review_losses(4, 32, 150) - exact
-    coarse = HERE.review_losses(4, None, 150) - exact
+    exact = HERE.review_losses(count=80)
+    fine = HERE.review_losses(4, 32, 80) - exact
+    coarse = HERE.review_losses(4, None, 80) - exact
     assert interval(fine)[1] < 0.1
     assert interval(coarse)[0] > 2 * interval(fine)[1]
 

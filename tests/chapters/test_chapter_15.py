@@ -20,6 +20,7 @@ from attnlib.explain.patching import (
 from attnlib.models import Transformer
 from recipes import causes as recipe
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "15_causes",
     *("prompt", "found", "prompts", "interval", "streams", "difference", "patching_map"),
@@ -32,12 +33,6 @@ CHAPTER = definitions(
 LM, FOUND, EFFECT = CHAPTER.lm, CHAPTER.found, CHAPTER.effect
 ON_ANSWER, ON_OTHER, ON_GIVER = (FOUND["weight"][:, CHAPTER.late, k] for k in range(3))
 REPORTED = slice(120, 240)  # the second half of the templates and of the names
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_gradients():
-    with torch.no_grad():
-        yield
 
 
 def head(layer, number):
@@ -235,7 +230,7 @@ def looks_of_24_4(chosen):
     """Its weight on the answer in corrupted runs in which some heads are put back, by prompt."""
     found = []
     for template in (0, 7):
-        asked = recipe.some(recipe.drinks(LM, template), 4)
+        asked = recipe.some(recipe.drinks(LM, template), 8)
         for clean, corrupted, places in zip(
             asked.clean, asked.corrupted, asked.places, strict=True
         ):
