@@ -150,10 +150,9 @@ def difference(answer: Any, model: Any, text: str, **changes: Any) -> float:
 
 @pytest.mark.parametrize("live", models(), ids=lambda live: live.name)
 def test_maps_and_logits_are_those_of_python(opened: Any, live: Any) -> None:
-    asked, model, lengths, worst = [[text, []] for text in TEXTS[live.name]], live.load(), [], []
-    for (text, _), answer in zip(
-        asked, opened.evaluate(ASK["read"], [live.name, asked]), strict=True
-    ):
+    texts, model, lengths, worst = TEXTS[live.name], live.load(), [], []
+    found = opened.evaluate(ASK["read"], [live.name, [[text, []] for text in texts]])
+    for text, answer in zip(texts, found, strict=True):
         assert answer["ids"] == model.encode(text)
         lengths.append(len(answer["ids"]))
         worst.append(difference(answer, model, text))

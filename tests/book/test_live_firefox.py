@@ -42,8 +42,8 @@ def test_firefox_shows_the_maps_of_python(
     (site / "drive.html").write_text(page, encoding="utf-8")
     (tmp_path / "user.js").write_text(ALONE, encoding="utf-8")
     command = [firefox, "--headless", "--no-remote", "--profile", str(tmp_path)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    started = subprocess.Popen([*command, f"{served}/drive.html"], **quiet)
+    command.append(f"{served}/drive.html")
+    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         seen = told.get(timeout=60)
     finally:

@@ -805,8 +805,8 @@ def test_a_prompt_typed_into_chapter_15_gets_its_patching_map(page: Any, lab: An
     begins, maps, box = (names.index(name) for name in ("82de50bb", "caabe612", "own-prompts"))
     defines = ast.FunctionDef | ast.Import | ast.ImportFrom
     for name in {*names[begins + 2 : box]} - {names[maps]}:
-        nodes = [node for node in ast.parse(code[name]).body if isinstance(node, defines)]
-        code[name] = ast.unparse(ast.Module(nodes, []))
+        nodes = ast.parse(code[name]).body
+        code[name] = ast.unparse(ast.Module([n for n in nodes if isinstance(n, defines)], []))
     check_sliders_move_pixels(run_in_lab(page, lab, list(code.values())[: box + 1]).last)
     panel = page.locator(".widget-vbox", has=page.locator(".widget-hprogress"))
     panel.wait_for(state="attached", timeout=300_000)
