@@ -1,9 +1,10 @@
 """SmolLM2 as a browser runs it: an ONNX graph that holds the blocks of its own file.
 
-The file keeps 32 weights as d · q + m, with four bits for each q. The graph keeps q, d and m. When
-it is loaded, d · q becomes a matrix in single precision, which is fast to multiply with; m stands
-for the same 32 weights, and so it is multiplied with their inputs' sum. `SESSION` asks for that:
-without it, onnxruntime makes the matrix anew at every pass, which takes ten times as long.
+The file keeps 32 weights as d · q + m, with four bits for each q. That is d · (q − 8) and a part
+that the 32 share, m + 8d, which is multiplied with the sum of their inputs. When the graph is
+loaded, d · (q − 8) becomes a matrix in single precision, which is fast to multiply with. `SESSION`
+asks for that: without it, onnxruntime makes the matrix anew at every pass, and takes many times as
+long.
 
 What flows between the weights stays in single precision, because a few dimensions of this model's
 stream are a hundred times larger than the others, and eight bits would leave nothing of these.
@@ -38,7 +39,7 @@ class Graph:
         from onnx import TensorProto, helper, numpy_helper
 
         self.helper, self.from_array = helper, numpy_helper.from_array
-        self.kinds = {"INT8": TensorProto.INT8, "UINT4": TensorProto.UINT4}
+        self.kinds = {4: TensorProto.INT4, 8: TensorProto.INT8}
         self.nodes: list[Any] = []
         self.weights: list[Any] = []
         self.names = (f"x{number}" for number in count())
@@ -60,13 +61,12 @@ class Graph:
         self.weights.append(self.from_array(array.reshape(numbers.shape), next(self.names)))
         return str(self.weights[-1].name)
 
-    def scaled(self, q: Tensor, d: Tensor, kind: str) -> str:
-        """The matrix (N, K) whose q, raw and of this kind, have a d for every block of a row."""
-        n, blocks = d.shape
-        raw = next(self.names), self.kinds[kind], (n, blocks * BLOCK), q.numpy().tobytes()
-        self.weights.append(self.helper.make_tensor(*raw, raw=True))
-        scale = self("Cast", d, to=REAL)
-        return str(self("DequantizeLinear", raw[0], scale, axis=1, block_size=BLOCK))
+    def scaled(self, q: Tensor, d: str, bits: int) -> str:
+        """The matrix (N, K) of signed numbers of so many bits, with a d (N, K / 32) for a block."""
+        name, sizes = next(self.names), (len(q), q.numel() // len(q) * 8 // bits)
+        raw = q.numpy().tobytes()
+        self.weights.append(self.helper.make_tensor(name, self.kinds[bits], sizes, raw, raw=True))
+        return str(self("DequantizeLinear", name, d, axis=1, block_size=BLOCK))
 
     def model(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> Any:
         """The ONNX model, from the kind and shape of what goes in and comes out."""
@@ -154,15 +154,16 @@ class Llama:
         """The embedding, (D, d_model), whose q have eight bits."""
         blocks = self.file.blocks("token_embd.weight")
         d = blocks[..., :2].contiguous().view(torch.float16).squeeze(-1)
-        return self.graph.scaled(blocks[..., 2:].contiguous(), d, "INT8")
+        return self.graph.scaled(blocks[..., 2:].contiguous(), self.graph("Cast", d, to=REAL), 8)
 
     def linear(self, x: str, *names: str) -> str:
         """x times one matrix, or several whose outputs stand side by side."""
         g = self.graph
         q, d, m = four_bits(torch.cat([self.file.blocks(f"{name}.weight") for name in names]))
         sums = g("ReduceSum", g("Reshape", x, [0, -1, BLOCK]), [2], keepdims=0)
-        lifted = g("Gemm", sums, g("Cast", m, to=REAL), transB=1)
-        return str(g("Gemm", x, g.scaled(q, d, "UINT4"), lifted, transB=1))
+        scale, low = (g("Cast", part, to=REAL) for part in (d, m))
+        shared = g("Gemm", sums, g("Add", low, g("Mul", scale, 8.0)), transB=1)
+        return str(g("Gemm", x, g.scaled(q ^ 0x88, scale, 4), shared, transB=1))
 
     def norm(self, name: str, x: str) -> str:
         """The norm of this name."""
