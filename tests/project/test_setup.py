@@ -52,7 +52,7 @@ def pretend(code: str, *words: str, clone: Path = ROOT) -> subprocess.CompletedP
         f"runpy.run_path({str(clone / 'course.py')!r}, run_name='__main__')",
     ]
     command = [sys.executable, "-c", "\n".join(lines)]
-    return subprocess.run(command, cwd=clone, capture_output=True, text=True)
+    return subprocess.run(command, cwd=clone, capture_output=True, text=True, timeout=120)
 
 
 @each("version", [(2, 7, 18), (3, 6, 9), (3, 10, 14)])
@@ -147,7 +147,7 @@ def test_another_lock_is_installed_and_the_index_is_for_torch_alone(tmp_path: Pa
     "pip_says, we_say",
     [
         ("[Errno -3] Temporary failure in name resolution", "is there a network?"),
-        ("NewConnectionError: [Errno 101] Network is unreachable", "is there a network?"),
+        ("[Errno 101] Network is unreachable", "is there a network?"),
         ("OSError: [Errno 28] No space left on device", "The disk filled up"),
         ("ERROR: No matching distribution found for torch==2.13.0", "No matching distribution"),
         ("", "It gave no reason"),
@@ -195,7 +195,7 @@ def test_a_full_disk_is_told_before_anything_is_installed(
 
 
 STOPPED = "\nStopped. The same command goes on from here.\n"
-CTRL_C = "os.killpg(0, signal.SIGINT); time.sleep(60)"  # reaches all that the terminal started
+CTRL_C = "os.killpg(0, signal.SIGINT); time.sleep(600)"  # reaches all that the terminal started
 DEAF = "signal.signal(signal.SIGINT, signal.SIG_IGN); " + CTRL_C
 
 
