@@ -1,7 +1,12 @@
 """The course's pages and slides, made once for all tests and workers, with the network cut."""
 
+import json
 import os
-from collections.abc import Callable
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +47,38 @@ def decks(views: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Pa
     from book.slides import slides
 
     return once("slides", lambda target: slides(views, target), tmp_path_factory)
+
+
+class Serving(SimpleHTTPRequestHandler):
+    """Serves the pages, keeps what one of them sends, and prints nothing."""
+
+    told: queue.Queue[Any] = queue.Queue()
+
+    def do_POST(self) -> None:
+        """What a browser saw."""
+        self.told.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def served(site: Path) -> Iterator[str]:
+    """The address of the pages on this computer."""
+    if not (site / "live" / "minilm.onnx").exists():
+        if os.environ.get("ATTNLIB_LIVE") == "required":
+            pytest.fail("a part is missing, and ATTNLIB_LIVE=required does not allow to skip")
+        pytest.skip("a part of the live page is missing: make book tells which")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Serving, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def told(served: str) -> queue.Queue[Any]:
+    """What a page sends to its server."""
+    return Serving.told

@@ -8,36 +8,29 @@ import pytest
 from chapter_rules import chapter_paths
 
 pytestmark = pytest.mark.browser
-SIZES = [(1280, 720), (1024, 768)]  # of two shapes
+SIZES = [{"width": 1280, "height": 720}, {"width": 1024, "height": 768}]  # of two shapes
 MEASURE = (Path(__file__).parent / "measure.js").read_text(encoding="utf-8")
 
 
-def shown(browser: Any, decks: Path, name: str, size: tuple[int, int], words: str = "") -> Any:
-    """A deck in a window of this size; hosts that it asks for are in `page.asked`."""
-    page = browser.new_page(viewport={"width": size[0], "height": size[1]})
-    page.asked, page.errors = [], []
-    page.on(
-        "request",
-        lambda r: None if r.url.startswith(("file", "blob", "data")) else page.asked.append(r.url),
-    )
-    page.on("pageerror", lambda error: page.errors.append(str(error)))
+def shown(page: Any, decks: Path, name: str, words: str = "") -> Any:
+    """The page, with a deck on it."""
+    page.set_viewport_size(SIZES[0])
     page.goto(f"{(decks / f'{name}.html').as_uri()}{words}")
     page.wait_for_function("window.ready === true", timeout=60_000)
     return page
 
 
-def test_every_slide_of_every_chapter_fits(browser: Any, decks: Path, record_property: Any) -> None:
+def test_every_slide_of_every_chapter_fits(page: Any, decks: Path, record_property: Any) -> None:
     found, wrong = {}, []
     for path in chapter_paths():
-        page = shown(browser, decks, path.stem, SIZES[0])
-        for width, height in SIZES:
-            page.set_viewport_size({"width": width, "height": height})
+        shown(page, decks, path.stem)
+        for size in SIZES:
+            page.set_viewport_size(size)
             page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
             found[path.stem], complaints = page.evaluate(MEASURE)
-            wrong += [f"{width} × {height}, {complaint}" for complaint in complaints]
-        assert page.asked == []
-        assert page.errors == []
-        page.close()
+            wrong += [f"{size}, {complaint}" for complaint in complaints]
+    assert page.asked == []
+    assert page.errors == []
     counts = {name: len(kinds) for name, kinds in found.items()}
     record_property("slides", counts)
     assert not wrong, "\n".join(wrong)
@@ -57,13 +50,12 @@ def test_every_slide_of_every_chapter_fits(browser: Any, decks: Path, record_pro
         (".sheet details > :not(summary) { display: none }", ""),
     ],
 )
-def test_what_does_not_fit_is_named(browser: Any, decks: Path, break_it: str, said: str) -> None:
-    page = shown(browser, decks, "00_start_here", SIZES[0])
+def test_what_does_not_fit_is_named(page: Any, decks: Path, break_it: str, said: str) -> None:
+    shown(page, decks, "00_start_here")
     page.add_style_tag(content=break_it)
     _, wrong = page.evaluate(MEASURE)
     assert re.search(said, " ".join(wrong))
     assert bool(wrong) == bool(said), wrong
-    page.close()
 
 
 def turned_to_a_view(page: Any) -> Any:
@@ -74,8 +66,8 @@ def turned_to_a_view(page: Any) -> Any:
     )
 
 
-def test_arrow_keys_move_a_slider_and_not_the_slide(browser: Any, decks: Path) -> None:
-    page = shown(browser, decks, "00_start_here", SIZES[0])
+def test_arrow_keys_move_a_slider_and_not_the_slide(page: Any, decks: Path) -> None:
+    shown(page, decks, "00_start_here")
     at = turned_to_a_view(page)
     view = page.locator("section.present .attn").last
     canvas, slider = view.locator(".attn-stage > canvas"), view.locator("input").first
@@ -86,11 +78,10 @@ def test_arrow_keys_move_a_slider_and_not_the_slide(browser: Any, decks: Path) -
     for key in ("ArrowLeft", "ArrowDown", "ArrowUp", "Space", "n"):
         slider.press(key)
     assert page.evaluate("Reveal.getIndices().h") == at
-    page.close()
 
 
-def test_a_clicker_turns_the_page_after_a_view_was_moved_by_hand(browser: Any, decks: Path) -> None:
-    page = shown(browser, decks, "04_self_attention", SIZES[0])
+def test_a_clicker_turns_the_page_after_a_view_was_moved_by_hand(page: Any, decks: Path) -> None:
+    shown(page, decks, "04_self_attention")
     at = turned_to_a_view(page)
     slider = page.locator("section.present .attn input").first
     for touched in (slider, page.locator("section.present .attn button").first):
@@ -100,11 +91,10 @@ def test_a_clicker_turns_the_page_after_a_view_was_moved_by_hand(browser: Any, d
             page.keyboard.press(key)
             assert page.evaluate("Reveal.getIndices().h") == slide
         assert slider.input_value() == value
-    page.close()
 
 
-def test_c_opens_the_code_of_a_slide(browser: Any, decks: Path) -> None:
-    page = shown(browser, decks, "01_ngram", SIZES[0])
+def test_c_opens_the_code_of_a_slide(page: Any, decks: Path) -> None:
+    shown(page, decks, "01_ngram")
     page.evaluate(
         """() => { const one = document.querySelector(".figure summary").closest("section");
         Reveal.slide(Reveal.getIndices(one).h); }"""
@@ -115,7 +105,6 @@ def test_c_opens_the_code_of_a_slide(browser: Any, decks: Path) -> None:
     assert float(size.removesuffix("px")) >= 24
     page.keyboard.press("Escape")
     assert page.locator("dialog[open]").count() == 0
-    page.close()
 
 
 @pytest.mark.parametrize("name", [path.stem for path in chapter_paths()])
@@ -146,8 +135,8 @@ def test_notes_of_a_section_stand_on_its_slides(decks: Path) -> None:
     assert len(re.sub("<.*?>", " ", told).split()) > 2_000, "the prose is with the lecturer"
 
 
-def test_on_paper_two_slides_stand_on_a_page_over_their_notes(browser: Any, decks: Path) -> None:
-    page = shown(browser, decks, "00_start_here", SIZES[0], "?print")
+def test_on_paper_two_slides_stand_on_a_page_over_their_notes(page: Any, decks: Path) -> None:
+    shown(page, decks, "00_start_here", "?print")
     slides = page.locator(".sheet").count()
     assert page.locator("aside.notes").filter(visible=True).count() == slides
     cut = """all => all.filter((view) => view.getBoundingClientRect().height >
@@ -156,7 +145,6 @@ def test_on_paper_two_slides_stand_on_a_page_over_their_notes(browser: Any, deck
     written = page.pdf(prefer_css_page_size=True, tagged=False)
     pages = len(re.findall(rb"/Type\s*/Page\b(?!s)", written))
     assert slides / 2 <= pages <= slides * 0.75, (slides, pages)
-    page.close()
 
 
 def test_every_deck_is_listed(decks: Path) -> None:

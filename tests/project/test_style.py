@@ -13,18 +13,6 @@ from course_files import course_files
 from each import each
 
 ROOT = Path(__file__).parent.parent.parent
-FOLDERS = (
-    "attnlib",
-    "book",
-    "chapters",
-    "docs",
-    "exercises",
-    "grading",
-    "recipes",
-    "solutions",
-    "tests",
-    "tools",
-)
 # What things were called before. These are nowhere, in code or in text;
 OLD_WORDS = (
     r"telling_words|is_telling|read_off|_draw_back|first_state|unroll|read_all|read_embeddings",
@@ -109,11 +97,9 @@ def old_names(name: str, text: str) -> list[str]:
 def test_no_old_name_survives() -> None:
     found = []
     for name in course_files():
-        if name.startswith(tuple(f"{folder}/" for folder in FOLDERS)) or name == "README.md":
-            path = ROOT / name
-            text = {".py", ".ipynb", ".md", ".json", ".js", ".css"}
-            if path.suffix in text and path != Path(__file__):
-                found += old_names(name, path.read_text(encoding="utf-8"))
+        path, text = ROOT / name, {".py", ".ipynb", ".md", ".json", ".js", ".css"}
+        if path.suffix in text and path != Path(__file__):
+            found += old_names(name, path.read_text(encoding="utf-8"))
     assert not found, "\n".join(found)
 
 

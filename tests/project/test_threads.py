@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import chapter_tools
 import nbformat
@@ -46,18 +46,6 @@ def test_a_kernel_computes_on_one_thread(unset: pytest.MonkeyPatch) -> None:
     assert in_a_kernel(f"{IMPORT}{later}") == "1 1 1\n2\n"  # the reader has the last word
 
 
-class Shell:
-    """What IPython says that it runs in."""
-
-    def __init__(self, kernel: bool) -> None:
-        if kernel:
-            self.kernel = self
-
-    def get_ipython(self) -> Any:
-        """The shell."""
-        return self
-
-
 @pytest.mark.parametrize(
     ("kernel", "chosen", "touched"), [(True, None, True), (True, "1", False), (False, None, False)]
 )
@@ -66,7 +54,9 @@ def test_when_it_is_touched(
 ) -> None:
     """The same rule without starting a kernel."""
     calls: list[int] = []
-    unset.setitem(sys.modules, "IPython", Shell(kernel))  # type: ignore[arg-type]
+    shell = SimpleNamespace(kernel=None) if kernel else SimpleNamespace()
+    ipython = SimpleNamespace(get_ipython=lambda: shell)
+    unset.setitem(sys.modules, "IPython", ipython)  # type: ignore[arg-type]
     unset.setattr("torch.set_num_threads", calls.append)
     unset.setattr("threadpoolctl.threadpool_limits", calls.append)
     if chosen is not None:

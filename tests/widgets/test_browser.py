@@ -3,10 +3,10 @@
 Every host but 127.0.0.1 is blocked and noted, so that a script from elsewhere cannot hide.
 """
 
+import ast
 import itertools
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +23,7 @@ import nbformat
 import pytest
 import torch
 from each import each
+from javascript import functions
 
 from attnlib.trace import Trace
 from attnlib.widgets import AttentionView, Frames, explore
@@ -30,17 +31,10 @@ from attnlib.widgets import AttentionView, Frames, explore
 pytestmark = pytest.mark.browser
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 ROOT = Path(__file__).parents[2]
-CHAPTER = ROOT / "chapters" / "04_self_attention.ipynb"
 TOKENS = ["[CLS]", "un", "##do", "<script>window.ran=1</script>", "-->", " it", "\n", "[SEP]"]
 WORDS = [0, 1, 1, 2, 3, 4, 5, 6]
 PIXELS = "canvas => canvas.toDataURL()"
-INK = """canvas => { // drawn dots in the middle of the canvas, where only lines can be
-  const { width, height } = canvas, x = Math.round(0.45 * width);
-  const dots = canvas.getContext('2d').getImageData(x, 0, Math.round(0.1 * width), height).data;
-  let drawn = 0;
-  for (let i = 0; i < dots.length; i += 4) drawn += dots[i] + dots[i + 1] + dots[i + 2] < 700;
-  return drawn;
-}"""
+READ = functions(Path(__file__).with_name("canvas.js"))
 
 SMALL_CELL = """
 import torch
@@ -51,29 +45,69 @@ view
 """
 
 
+TYPED_CELL = """
+import torch
+from attnlib.trace import Trace
+from attnlib.widgets import TextView
+
+def trace(text):
+    words = text.split()
+    size = (2, 3, len(words), len(words))
+    weights = torch.randn(size, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    return Trace(tuple(words), weights)
+
+TextView(trace, "one two three", max_tokens=6)
+"""
+
+
 def example() -> AttentionView:
     weights = torch.randn(3, 4, 8, 8, generator=torch.Generator().manual_seed(5)).softmax(-1)
     return AttentionView(weights, TOKENS, word_ids=WORDS, title="A <b>bold</b> title")
 
 
+def shown(page: Any, folder: Path, view: Any) -> Any:
+    """A view's own page, opened from the disk: its sliders, its canvas and its read-out."""
+    view.save_html(folder / "view.html")
+    page.goto((folder / "view.html").as_uri())
+    page.wait_for_selector(".attn-read q")
+    return parts(page)
+
+
 @pytest.fixture
 def saved(page: Any, tmp_path: Path) -> Any:
-    """The example's own page, opened from the disk."""
-    example().save_html(tmp_path / "view.html")
-    page.goto((tmp_path / "view.html").as_uri())
-    page.wait_for_selector(".attn-read q")
+    """The page of the example."""
+    shown(page, tmp_path, example())
     yield page
     assert page.asked == []
     assert page.errors == []
 
 
 def parts(scope: Any) -> tuple[Any, Any, Any]:
-    """The two sliders' scope-wide locator, the canvas and the read-out of one view."""
-    return (
-        scope.locator("input[type=range]"),
-        scope.locator(".attn-stage > canvas"),
-        scope.locator(".attn-read"),
+    """The sliders, the canvas and the read-out of one view."""
+    return tuple(
+        scope.locator(name) for name in ("input[type=range]", ".attn-stage > canvas", ".attn-read")
     )
+
+
+def pressed(canvas: Any, keys: str) -> None:
+    """Press arrow keys, told by their first letters; others by their names."""
+    names = {name[0]: f"Arrow{name}" for name in ("Up", "Down", "Left", "Right")}
+    for key in keys.split():
+        canvas.press(names.get(key, key))
+
+
+def download(page: Any, folder: Path, kind: str) -> Path:
+    """What a button of a view gives."""
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=f"download as {kind}").click()
+    assert waiting.value.suggested_filename.endswith(f".{kind.lower()}")
+    waiting.value.save_as(folder / f"out.{kind}")
+    return folder / f"out.{kind}"
+
+
+def words_of(page: Any, folder: Path) -> list[str]:
+    """The words of the SVG that a view gives."""
+    return list(ElementTree.parse(download(page, folder, "SVG")).getroot().itertext())
 
 
 def check_sliders_move_pixels(scope: Any) -> None:
@@ -105,11 +139,7 @@ def test_tokens_and_title_are_text(saved: Any) -> None:
     assert saved.evaluate("window.ran") is None
     assert saved.locator(".attn-title").inner_text() == "A <b>bold</b> title"
     _, canvas, read = parts(saved)
-    canvas.focus()
-    for _ in range(4):
-        canvas.press("ArrowDown")
-    for _ in range(4):
-        canvas.press("ArrowRight")
+    pressed(canvas, "D D D D R R R R")
     assert read.locator("q").all_inner_texts() == [TOKENS[3], TOKENS[4]]
     assert saved.evaluate("window.ran") is None
 
@@ -118,10 +148,7 @@ def test_keyboard_cursor_reads_the_exact_weight_and_escape_leaves(saved: Any) ->
     weights = example().weights
     _, canvas, read = parts(saved)
     assert canvas.get_attribute("role") == "img"
-    canvas.focus()
-    canvas.press("ArrowDown")  # enters at (0, 0)
-    canvas.press("ArrowDown")
-    canvas.press("ArrowRight")
+    pressed(canvas, "D D R")  # the first enters at (0, 0)
     assert float(read.locator("b").inner_text()) == pytest.approx(float(weights[1, 1]), abs=5e-3)
     assert "un" in canvas.get_attribute("aria-label")
     canvas.press("Escape")
@@ -144,27 +171,18 @@ def test_links_show_only_the_token_pointed_at(saved: Any) -> None:
     seen = [canvas.evaluate(PIXELS)]
     saved.click("[data-value=links]")
     seen.append(canvas.evaluate(PIXELS))
-    all_lines = canvas.evaluate(INK)
-    canvas.focus()
-    canvas.press("ArrowDown")
-    assert 0 < canvas.evaluate(INK) < 0.6 * all_lines
+    all_lines = canvas.evaluate(READ["ink"])
+    pressed(canvas, "D")
+    assert 0 < canvas.evaluate(READ["ink"]) < 0.6 * all_lines
     seen.append(canvas.evaluate(PIXELS))
     assert len(set(seen)) == 3
     assert read.inner_text().startswith("destination [CLS] looks at")
 
 
 def thumbnails(page: Any) -> dict[str, tuple[float, float]]:
-    """Where on the page each map's thumbnail is; the pointer finds them by what is told there."""
+    """Where on the page each map's thumbnail is."""
     page.locator(".attn-heads").scroll_into_view_if_needed()
-    places: dict[str, tuple[float, float]] = page.locator(".attn-heads").evaluate("""grid => {
-      const box = grid.getBoundingClientRect(), places = {};
-      for (let clientY = box.top + 4; clientY < box.bottom; clientY += 8)
-        for (let clientX = box.left + 4; clientX < box.right; clientX += 8) {
-          grid.dispatchEvent(new PointerEvent("pointermove", { clientX, clientY }));
-          if (grid.title) places[grid.title] = [clientX, clientY];
-        }
-      return places;
-    }""")
+    places: dict[str, tuple[float, float]] = page.locator(".attn-heads").evaluate(READ["places"])
     return places
 
 
@@ -201,9 +219,7 @@ def opened(page: Any, folder: Path, size: tuple[int, int, int], **options: Any) 
     hidden = torch.ones(size[-1], size[-1]).triu(1).bool()
     tokens = tuple(f" word{i % 97}" for i in range(size[-1]))
     trace = Trace(tokens, scores.masked_fill(hidden, -torch.inf).softmax(-1))
-    explore(trace, **options).save_html(folder / "many.html")
-    page.goto((folder / "many.html").as_uri())
-    page.wait_for_selector(".attn-read q")
+    shown(page, folder, explore(trace, **options))
     return trace
 
 
@@ -249,28 +265,15 @@ def test_a_view_and_its_sliders_fit_a_pane_of_680_pixels(
     assert canvas.evaluate("node => node.clientHeight") >= 0.4 * 800
 
 
-REACHED = """canvas => { // the dots of one row of the map, found by a pointer on all of them
-  const { left, top, width, height } = canvas.getBoundingClientRect();
-  const read = canvas.closest('.attn').querySelector('.attn-read'), clientY = top + 0.9 * height;
-  let found = 0;
-  for (let clientX = left; clientX < left + width; clientX += 2) {
-    canvas.dispatchEvent(new PointerEvent('pointermove', { clientX, clientY }));
-    found += read.innerText.includes('destination') ? 2 : 0;
-  }
-  return found;
-}"""
-
-
 @each("width, height", [(1280, 800), (700, 680), (390, 844)])
 @each("mode", ["map", "links"])
 def test_tools_stand_on_one_row_and_the_last_row_is_seen_with_the_sliders(
     page: Any, tmp_path: Path, width: int, height: int, mode: str
 ) -> None:
     page.set_viewport_size({"width": width, "height": height})
-    trace = opened(page, tmp_path, (6, 12, 13))
-    worded = Trace(trace.tokens, trace.attention, word_ids=tuple(range(13)))
-    explore(worded, title="Title").save_html(tmp_path / "many.html")
-    page.reload()
+    weights = torch.full((6, 12, 13, 13), 1 / 13)
+    trace = Trace(tuple("abcdefghijklm"), weights, word_ids=tuple(range(13)))
+    shown(page, tmp_path, explore(trace, title="Title"))
     page.click(f"[data-value={mode}]")
     tops = [
         one.bounding_box()["y"] for one in page.locator(".attn-bar").first.locator("button").all()
@@ -286,7 +289,9 @@ def test_tools_stand_on_one_row_and_the_last_row_is_seen_with_the_sliders(
 def test_on_a_phone_nothing_is_wider_than_the_screen(page: Any, tmp_path: Path, size: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     opened(page, tmp_path, size)
-    assert page.locator(".attn-stage > canvas").evaluate(REACHED) > (180 if size[2] < 20 else 120)
+    assert page.locator(".attn-stage > canvas").evaluate(READ["reached"]) > (
+        180 if size[2] < 20 else 120
+    )
     for mode in ("map", "links", "heads"):
         page.click(f"[data-value={mode}]")
         assert page.evaluate("document.documentElement.scrollWidth") == 390
@@ -299,59 +304,47 @@ def test_no_weight_is_lost_where_cells_are_smaller_than_dots(page: Any, tmp_path
     page.set_viewport_size({"width": 1280, "height": 800})
     weights = torch.zeros(2, 7, 512, 512)
     weights[0, 0, 400, 123] = 1
-    AttentionView(weights, ["x"] * 512).save_html(tmp_path / "one.html")
-    page.goto((tmp_path / "one.html").as_uri())
-    page.wait_for_selector(".attn-read q")
-    dark = """canvas => { // dots as dark as the palette's end
-      const dots = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-      let found = 0;
-      for (let i = 0; i < dots.length; i += 4)
-        found += dots[i] === 29 && dots[i + 1] === 47 && dots[i + 2] === 99;
-      return found;
-    }"""
-    canvas, slider = parts(page)[1], page.locator("input").nth(1)
-    assert page.locator(".attn-heads").evaluate(dark) >= 1
-    with_bar = canvas.evaluate(dark)
-    slider.press("ArrowRight")  # nothing on this map
-    assert canvas.evaluate(dark) == with_bar - 1
+    sliders, canvas, _ = shown(page, tmp_path, AttentionView(weights, ["x"] * 512))
+    assert page.locator(".attn-heads").evaluate(READ["dark"]) >= 1
+    with_bar = canvas.evaluate(READ["dark"])
+    sliders.nth(1).press("ArrowRight")  # nothing on this map
+    assert canvas.evaluate(READ["dark"]) == with_bar - 1
 
 
-def test_what_is_strongest_goes_by_words_and_choice(page: Any, tmp_path: Path) -> None:
-    rows = torch.tensor([[0.3, 0.7, 0.0], [0.5, 0.2, 0.3], [0.6, 0.4, 0.0]])
-    shown = torch.stack([rows, rows.tril(), torch.eye(3)])
-    for tokens, told in (
+@each(
+    "tokens, told",
+    [
         (
             "[CLS] b c",
             [
-                "strongest (special tokens apart): c → b 0.40",
-                "strongest (the first token and special tokens apart): c → b 0.40",
+                "(special tokens apart): c → b 0.40",
+                "(the first token and special tokens apart): c → b 0.40",
             ],
         ),
-        ("a b c", ["strongest: a → b 0.70", "strongest (the first token apart): c → b 0.40"]),
-        ("<s> [UNK] </s>", ["strongest: <s> → [UNK] 0.70"]),
-    ):
-        AttentionView(shown, tokens.split(), axes=("head",)).save_html(tmp_path / "s.html")
-        page.goto((tmp_path / "s.html").as_uri())
-        page.wait_for_selector(".attn-read q")
-        for n, sentence in enumerate(told):
-            page.locator("input").fill(str(n))
-            read = page.locator(".attn-read").inner_text().replace("“", "").replace("”", "")
-            assert read.startswith(f"{sentence} ")
+        ("a b c", [": a → b 0.70", "(the first token apart): c → b 0.40"]),
+        ("<s> [UNK] </s>", [": <s> → [UNK] 0.70"]),
+    ],
+)
+def test_what_is_strongest_goes_by_words_and_choice(
+    page: Any, tmp_path: Path, tokens: str, told: list[str]
+) -> None:
+    rows = torch.tensor([[0.3, 0.7, 0.0], [0.5, 0.2, 0.3], [0.6, 0.4, 0.0]])
+    view = AttentionView(torch.stack([rows, rows.tril()]), tokens.split(), axes=("head",))
+    slider, _, read = shown(page, tmp_path, view)
+    for n, sentence in enumerate(told):
+        slider.fill(str(n))
+        found = re.sub("[“”]", "", read.inner_text()).replace("strongest:", "strongest :")
+        assert found.startswith(f"strongest {sentence} ")
 
 
 def test_weights_are_read_out_with_two_decimals(page: Any, tmp_path: Path) -> None:
     rows = torch.tensor([[0.9962, 0.0038], [0.121, 0.879]])
-    AttentionView(rows, list("ab"), axes=()).save_html(tmp_path / "exact.html")
-    AttentionView(rows.repeat(250, 250), ["x"] * 500, axes=()).save_html(tmp_path / "steps.html")
-    for name, mark in (("exact", ""), ("steps", "≈ ")):  # of 250,000 weights only steps are known
-        page.goto((tmp_path / f"{name}.html").as_uri())
-        page.wait_for_selector(".attn-read q")
-        canvas, read = parts(page)[1:]
-        canvas.focus()
-        for key, told in zip(
-            ("Down", "Right", "Down", "Left"), ("1.00", "0.004", "0.88", "0.12"), strict=True
-        ):
-            canvas.press(f"Arrow{key}")
+    exact = AttentionView(rows, list("ab"), axes=())
+    steps = AttentionView(rows.repeat(250, 250), ["x"] * 500, axes=())
+    for view, mark in ((exact, ""), (steps, "≈ ")):  # of 250,000 weights only steps are known
+        _, canvas, read = shown(page, tmp_path, view)
+        for key, told in zip("DRDL", ("1.00", "0.004", "0.88", "0.12"), strict=True):
+            pressed(canvas, key)
             assert read.locator("b").inner_text() == mark + told
 
 
@@ -383,96 +376,52 @@ def test_a_view_that_was_hidden_while_the_theme_changed_keeps_its_size(saved: An
 @pytest.mark.parametrize("mode", ["map", "links", "heads"])
 def test_downloads(saved: Any, tmp_path: Path, mode: str) -> None:
     saved.click(f"[data-value={mode}]")
-    for kind in ("SVG", "PNG"):
-        with saved.expect_download() as waiting:
-            saved.get_by_role("button", name=f"download as {kind}").click()
-        waiting.value.save_as(tmp_path / f"out.{kind}")
-        assert waiting.value.suggested_filename.endswith(f".{kind.lower()}")
-    text = " ".join(ElementTree.parse(tmp_path / "out.SVG").getroot().itertext())
+    text = " ".join(words_of(saved, tmp_path))
     assert "A <b>bold</b> title" in text
     assert mode == "heads" or "<script>" in text
-    assert (tmp_path / "out.PNG").read_bytes()[:4] == b"\x89PNG"
+    if mode == "map":  # Chromium takes seconds for a PNG
+        assert download(saved, tmp_path, "PNG").read_bytes()[:4] == b"\x89PNG"
 
 
 # ---------------------------------------------------------------- several maps, one over another
-def hues(page: Any) -> list[str]:
-    """The colours of the maps that lie over one another, the one under the sliders first."""
-    return page.locator(".attn").evaluate("""root => ["accent", "second", "third", "fourth"].map(
-      (name) => getComputedStyle(root).getPropertyValue(`--attn-${name}`).trim())""")
-
-
-COLOURED = """(canvas, hues) => { // dots of each colour, in the middle where only lines can be
-  const { width, height } = canvas, x = Math.round(0.4 * width);
-  const dots = canvas.getContext('2d').getImageData(x, 0, Math.round(0.2 * width), height).data;
-  return hues.map((hue) => {
-    const [r, g, b] = [1, 3, 5].map((i) => parseInt(hue.slice(i, i + 2), 16));
-    let found = 0;
-    for (let i = 0; i < dots.length; i += 4)
-      found += Math.abs(dots[i] - r) + Math.abs(dots[i + 1] - g) + Math.abs(dots[i + 2] - b) < 45;
-    return found;
-  });
-}"""
-
-
-def permutations(page: Any, folder: Path, **options: Any) -> torch.Tensor:
-    """A page with five heads of two layers; head n of layer 0 looks n tokens on, in a circle."""
-    rows = [torch.eye(6).roll(-n, 0) for n in range(5)]
-    maps = torch.stack([torch.stack(rows), torch.stack(rows[::-1])])
-    explore(Trace(tuple("abcdef"), maps), **options).save_html(folder / "over.html")
-    page.goto((folder / "over.html").as_uri())
-    page.wait_for_selector(".attn-read q")
-    return maps
-
-
 @each("scheme", ["light", "dark"])
 def test_up_to_four_heads_lie_over_one_another_in_colours(
     page: Any, tmp_path: Path, scheme: str
 ) -> None:
     page.emulate_media(color_scheme=scheme)
-    permutations(page, tmp_path, title="T")
-    sliders, canvas, read = parts(page)
+    rows = [torch.eye(6).roll(-n, 0) for n in range(5)]  # head n looks n tokens on, in a circle
+    maps = torch.stack([torch.stack(rows), torch.stack(rows[::-1])])
+    view = explore(Trace(tuple("abcdef"), maps), title="T")
+    sliders, canvas, read = shown(page, tmp_path, view)
     tiles = page.locator(".attn-tiles button")
     assert not tiles.first.is_visible()
     page.click("[data-value=links]")
-    assert [tile.get_attribute("aria-label") for tile in tiles.all()] == [
-        f"head {n}" for n in range(5)
-    ]
+    told = [tile.get_attribute("aria-label") for tile in tiles.all()]
+    assert told == [f"head {n}" for n in range(5)]
 
-    def pressed() -> list[int]:
+    def chosen() -> list[int]:
         return [n for n in range(5) if tiles.nth(n).get_attribute("aria-pressed") == "true"]
 
-    colours = hues(page)
+    colours = page.locator(".attn").evaluate(READ["hues"])
     assert len(set(colours)) == 4
-    for n, shown in (
-        (None, [0]),
-        (2, [0, 2]),
-        (3, [0, 2, 3]),
-        (1, [0, 1, 2, 3]),
-        (4, [0, 1, 3, 4]),
-    ):
-        if n is not None:
-            tiles.nth(n).press("Enter")
-        assert pressed() == shown
-        drawn = canvas.evaluate(COLOURED, colours)
-        assert all(count > 30 for count in drawn[: len(shown)])
-        assert not any(drawn[len(shown) :])
-    canvas.focus()
-    canvas.press("ArrowDown")
+    for n, heads in ((0, [0]), (2, [0, 2]), (3, [0, 2, 3]), (1, [0, 1, 2, 3]), (4, [0, 1, 3, 4])):
+        tiles.nth(n).press("Enter")
+        assert chosen() == heads
+        drawn = canvas.evaluate(READ["coloured"], colours)
+        assert all(count > 30 for count in drawn[: len(heads)])
+        assert not any(drawn[len(heads) :])
+    pressed(canvas, "D")
     told = read.inner_text().replace("“", "").replace("”", "")
     assert told.startswith("destination a looks at head 0: a 1, ")
     for head, source in ((1, "b"), (3, "d"), (4, "e")):
         assert f"head {head}: {source} 1" in told
         assert f"head {head}: {source} 1" in canvas.get_attribute("aria-label")
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name="download as SVG").click()
-    waiting.value.save_as(tmp_path / "out.svg")
-    names = set(ElementTree.parse(tmp_path / "out.svg").getroot().itertext())
-    assert {"head 0", "head 1", "head 3", "head 4"} <= names
+    assert {"head 0", "head 1", "head 3", "head 4"} <= set(words_of(page, tmp_path))
     tiles.nth(3).click()
     tiles.nth(0).click()  # the head under the slider stays
-    assert pressed() == [0, 1, 4]
+    assert chosen() == [0, 1, 4]
     sliders.nth(1).press("ArrowRight")
-    assert pressed() == [1, 4]
+    assert chosen() == [1, 4]
     page.click("[data-value=map]")
     assert not tiles.first.is_visible()
     assert page.errors == []
@@ -482,10 +431,7 @@ def test_signed_maps_and_long_axes_have_no_heads_to_lay_over(page: Any, tmp_path
     signed_page(page, tmp_path)
     page.click("[data-value=links]")
     assert page.locator(".attn-tiles").count() == 0
-    AttentionView(torch.eye(3).expand(17, 3, 3), list("abc"), axes="step").save_html(
-        tmp_path / "long.html"
-    )
-    page.goto((tmp_path / "long.html").as_uri())
+    shown(page, tmp_path, AttentionView(torch.eye(3).expand(17, 3, 3), list("abc"), axes="step"))
     page.click("[data-value=links]")
     assert page.locator(".attn-tiles").count() == 0
 
@@ -510,24 +456,18 @@ def test_the_numbers_behind_a_weight_are_those_of_python(
     page: Any, tmp_path: Path, far: float
 ) -> None:
     trace = counted(far)
-    explore(trace, numbers=True, start={"layer": 1, "head": 2}).save_html(tmp_path / "n.html")
-    page.goto((tmp_path / "n.html").as_uri())
-    page.wait_for_selector(".attn-read q")
-    sliders, canvas, _ = parts(page)
+    view = explore(trace, numbers=True, start={"layer": 1, "head": 2})
+    sliders, canvas, read = shown(page, tmp_path, view)
     panel = page.locator(".attn-numbers")
     assert not panel.is_visible()
-    canvas.focus()
-    for key in ["ArrowDown"] * 6 + ["ArrowRight"] * 2 + ["Enter"]:
-        canvas.press(key)
+    pressed(canvas, "D D D D D D R R Enter")
     sliders.nth(1).press("ArrowLeft")  # the panel follows the sliders
     q, k = trace.queries[1, 1, 5].double(), trace.keys[1, 1].double()
     terms, scores = q * k[2], k[:6] @ q / 8**0.5
     powers = (scores - scores.max()).exp()
     largest = terms.abs().sort(descending=True).indices[:4]
-    rows = [
-        [cell.strip() for cell in row.split("\t")]
-        for row in panel.locator("tbody").inner_text().split("\n")
-    ]
+    lines = panel.locator("tbody").inner_text().split("\n")
+    rows = [[cell.strip() for cell in line.split("\t")] for line in lines]
     assert [int(row[0]) for row in rows[:4]] == largest.tolist()
     told = [[number(text) for text in row[1:]] for row in rows]
     for values, n in zip(told, largest, strict=False):
@@ -535,31 +475,25 @@ def test_the_numbers_behind_a_weight_are_those_of_python(
     expected = [terms.sum() - terms[largest].sum(), terms.sum(), scores[2], powers[2], powers.sum()]
     expected.append(trace.attention[1, 1, 5, 2].double())
     scale = terms.abs().max().item()
-    for (found,), right, near in zip(
-        told[4:], expected, (scale, scale, scale, 1, 1, 1), strict=True
-    ):
+    for (found,), right, near in zip(told[4:], expected, [scale] * 3 + [1] * 3, strict=True):
         assert found == pytest.approx(right.item(), rel=1e-2, abs=3e-3 * near)
     assert str(trace.tokens[5]) in panel.locator("caption").inner_text()
     page.get_by_role("button", name="close the numbers").click()
     assert not panel.is_visible()
     assert canvas.evaluate("node => node === document.activeElement")
     page.locator("[data-value=links]").press("Enter")
-    assert "destination" not in parts(page)[2].inner_text(), "a cell of the map is not told here"
+    assert "destination" not in read.inner_text(), "a cell of the map is not told here"
     assert page.errors == []
 
 
 def test_the_numbers_come_by_pointer_and_tell_of_the_mask(page: Any, tmp_path: Path) -> None:
-    explore(counted(), numbers=True).save_html(tmp_path / "n.html")
-    page.goto((tmp_path / "n.html").as_uri())
-    page.wait_for_selector(".attn-read q")
-    _, canvas, read = parts(page)
+    _, canvas, read = shown(page, tmp_path, explore(counted(), numbers=True))
     panel, box = page.locator(".attn-numbers"), canvas.bounding_box()
     page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + 0.75 * box["height"])
     assert read.locator("q").all_inner_texts()[0] in panel.locator("caption").inner_text()
     canvas.press("Escape")
     assert not panel.is_visible()
-    for key in ["ArrowUp"] * 6 + ["ArrowRight"] * 6 + ["Enter"]:
-        canvas.press(key)
+    pressed(canvas, "U U U U U U R R R R R R Enter")
     told = panel.locator("tr").last.inner_text()
     assert told.split("\t") == ["hidden by the mask: weight", "0.00"]
     page.click("[data-value=links]")
@@ -567,12 +501,9 @@ def test_the_numbers_come_by_pointer_and_tell_of_the_mask(page: Any, tmp_path: P
 
 
 def test_a_finger_opens_the_numbers_and_stays_on_a_token(browser: Any, tmp_path: Path) -> None:
-    explore(counted(), numbers=True).save_html(tmp_path / "n.html")
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
     page = context.new_page()
-    page.goto((tmp_path / "n.html").as_uri())
-    page.wait_for_selector(".attn-read q")
-    _, canvas, read = parts(page)
+    _, canvas, read = shown(page, tmp_path, explore(counted(), numbers=True))
     for mode, told in (("map", "destination"), ("links", "looks at")):
         page.locator(f"[data-value={mode}]").tap()
         box = canvas.bounding_box()
@@ -589,10 +520,7 @@ def test_what_is_read_out_stands_still_and_the_numbers_come_into_sight(
     page: Any, tmp_path: Path
 ) -> None:
     page.set_viewport_size({"width": 390, "height": 600})
-    explore(counted(), numbers=True).save_html(tmp_path / "n.html")
-    page.goto((tmp_path / "n.html").as_uri())
-    page.wait_for_selector(".attn-read q")
-    _, canvas, read = parts(page)
+    _, canvas, read = shown(page, tmp_path, explore(counted(), numbers=True))
     box = canvas.bounding_box()
     page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 0.7 * box["height"])
     panel = page.locator(".attn-numbers").bounding_box()
@@ -615,8 +543,7 @@ def test_what_is_read_out_stands_still_and_the_numbers_come_into_sight(
 def test_without_queries_and_keys_no_numbers_are_offered(saved: Any) -> None:
     _, canvas, read = parts(saved)
     assert "q · k" not in read.inner_text() + canvas.get_attribute("aria-label")
-    canvas.focus()
-    canvas.press("ArrowDown")
+    pressed(canvas, "D")
     before = canvas.evaluate(PIXELS)
     canvas.press("Enter")
     assert canvas.evaluate(PIXELS) == before
@@ -630,13 +557,8 @@ def test_axe_finds_nothing_in_links_of_several_heads_and_in_numbers(
 ) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 844})
-    explore(counted(), numbers=True, title="Title").save_html(tmp_path / "n.html")
-    page.goto((tmp_path / "n.html").as_uri())
-    page.wait_for_selector(".attn-read q")
-    canvas = page.locator(".attn-stage > canvas")
-    canvas.focus()
-    for key in ("ArrowDown", "Enter"):
-        canvas.press(key)
+    view = explore(counted(), numbers=True, title="Title")
+    pressed(shown(page, tmp_path, view)[1], "D Enter")
     page.evaluate(AXE.read_text(encoding="utf-8"))
     for place in (".attn-numbers", ".attn-tiles"):
         assert page.locator(place).is_visible()
@@ -654,24 +576,7 @@ def signed_page(page: Any, tmp_path: Path, scheme: str = "light") -> tuple[Any, 
     """The canvas and the read-out of a signed view, on a light or a dark page."""
     page.emulate_media(color_scheme=scheme)
     view = AttentionView(SIGNED, list("abc"), axes=("head",), signed=True, alt="Scores")
-    view.save_html(tmp_path / "signed.html")
-    page.goto((tmp_path / "signed.html").as_uri())
-    page.wait_for_selector(".attn-read q")
-    return parts(page)[1:]
-
-
-CELLS = """canvas => { // the colour of every cell, found by a pointer that is everywhere
-  const read = canvas.closest('.attn').querySelector('.attn-read'), places = {};
-  const { left, top, width, height } = canvas.getBoundingClientRect();
-  for (let x = 0; x < width; x += 20) for (let y = 0; y < height; y += 20) {
-    canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: left + x, clientY: top + y }));
-    const names = [...read.querySelectorAll('q')].map(one => one.innerText).join('');
-    if (read.innerText.includes('destination')) places[names] = [x + 1, y + 1];
-  }
-  canvas.dispatchEvent(new PointerEvent('pointerleave'));
-  const dot = ([x, y]) => [...canvas.getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3);
-  return Object.fromEntries(Object.entries(places).map(([names, at]) => [names, dot(at)]));
-}"""
+    return shown(page, tmp_path, view)[1:]
 
 
 @pytest.mark.parametrize(
@@ -680,7 +585,7 @@ CELLS = """canvas => { // the colour of every cell, found by a pointer that is e
 def test_a_signed_map_shows_its_signs_and_zero_is_the_background(
     page: Any, tmp_path: Path, scheme: str, background: list[int]
 ) -> None:
-    seen = signed_page(page, tmp_path, scheme)[0].evaluate(CELLS)
+    seen = signed_page(page, tmp_path, scheme)[0].evaluate(READ["cells"])
     assert len(seen) == 9
     for names in ("ab", "ba", "bb", "bc", "cc"):
         assert seen[names] == background
@@ -694,9 +599,7 @@ def test_a_signed_map_is_read_out_with_its_signs(page: Any, tmp_path: Path) -> N
     canvas, read = signed_page(page, tmp_path)
     told = "strongest positive: a → a 2, strongest negative: c → b −3"
     assert told in canvas.get_attribute("aria-label")
-    canvas.focus()
-    for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
-        canvas.press(key)
+    pressed(canvas, "D R R")
     assert read.locator("b").inner_text() == "−1"
     canvas.press("Escape")
     page.locator("input[type=range]").press("ArrowRight")  # an empty map: nothing is strongest
@@ -704,30 +607,14 @@ def test_a_signed_map_is_read_out_with_its_signs(page: Any, tmp_path: Path) -> N
     assert page.errors == []
 
 
-TINTED = """(canvas, top) => { // how many dots below `top` are clearly blue, and clearly brown
-  const { width, height } = canvas, y = Math.round(top * height);
-  const dots = canvas.getContext('2d').getImageData(0, y, width, height - y).data;
-  let blue = 0, brown = 0;
-  for (let i = 0; i < dots.length; i += 4) {
-    blue += dots[i + 2] - dots[i] > 60;
-    brown += dots[i] - dots[i + 2] > 60;
-  }
-  return [blue, brown];
-}"""
-
-
 @pytest.mark.parametrize("mode", ["map", "links", "heads"])
 def test_a_signed_view_has_both_colours_and_a_legend(page: Any, tmp_path: Path, mode: str) -> None:
     canvas, _ = signed_page(page, tmp_path)
     page.click(f"[data-value={mode}]")
-    shown, top = (page.locator(".attn-heads"), 0.75) if mode == "heads" else (canvas, 0.35)
-    assert min(shown.evaluate(TINTED, top)) > 50  # in the links below their legend
+    drawn, top = (page.locator(".attn-heads"), 0.75) if mode == "heads" else (canvas, 0.35)
+    assert min(drawn.evaluate(READ["tinted"], top)) > 50  # in the links below their legend
     legend = {"−3", "3", "0"} if mode == "map" else {"negative", "positive"}
-    for kind in ("SVG", "PNG"):
-        with page.expect_download() as waiting:
-            page.get_by_role("button", name=f"download as {kind}").click()
-        waiting.value.save_as(tmp_path / f"out.{kind}")
-    assert legend <= set(ElementTree.parse(tmp_path / "out.SVG").getroot().itertext())
+    assert legend <= set(words_of(page, tmp_path))
     assert page.errors == []
 
 
@@ -737,13 +624,10 @@ def test_one_scale_for_all_signed_maps_ends_at_the_largest_of_them(
     values = torch.stack([SIGNED[0], SIGNED[0] / 10])
     view = AttentionView(values, list("abc"), axes=("head",), signed=True, start={"head": 1})
     view.scale = "one"
-    view.save_html(tmp_path / "one.html")
-    page.goto((tmp_path / "one.html").as_uri())
-    page.wait_for_selector(".attn-read q")
-    _, canvas, _ = parts(page)
-    pale = canvas.evaluate(CELLS)["cb"]
+    _, canvas, _ = shown(page, tmp_path, view)
+    pale = canvas.evaluate(READ["cells"])["cb"]
     page.click("[data-value=max]")
-    assert min(pale) > 200 > 150 > min(canvas.evaluate(CELLS)["cb"])
+    assert min(pale) > 200 > 150 > min(canvas.evaluate(READ["cells"])["cb"])
 
 
 # ---------------------------------------------------------------- traces of different lengths
@@ -755,16 +639,13 @@ def test_traces_of_different_lengths_move_with_their_sliders(page: Any, tmp_path
     generator = torch.Generator().manual_seed(2)
     texts = (("one",), ("two", "words"), ("and", "now", "four", "words"))
     traces = [[trace(*text) for text in texts] for _ in range(2)]
-    explore(traces, axes=("λ", "text"), labels={"λ": [0.1, 1]}).save_html(tmp_path / "v.html")
-    page.goto((tmp_path / "v.html").as_uri())
-    page.wait_for_selector(".attn-read q")
-    sliders, canvas, read = parts(page)
+    view = explore(traces, axes=("λ", "text"), labels={"λ": [0.1, 1]})
+    sliders, canvas, read = shown(page, tmp_path, view)
     assert page.locator(".attn-slider label").all_inner_texts() == ["λ", "text", "head"]
     for i, j, head in itertools.product(range(2), range(3), range(2)):
         for slider, value in enumerate((i, j, head)):
             sliders.nth(slider).fill(str(value))
-        canvas.press("Escape")
-        canvas.press("ArrowDown")  # reads out the first cell
+        pressed(canvas, "Escape D")  # reads out the first cell
         size = f"{len(texts[j])} destinations (queries) by {len(texts[j])} sources (keys)"
         told = canvas.get_attribute("aria-label")
         assert f"λ {(0.1, 1)[i]}, text {j}, head {head}: {size}" in told
@@ -805,21 +686,12 @@ def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "jupyter",
-        "lab",
-        "--no-browser",
-        "--allow-root",
-        "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}",
-        "--ServerApp.port_retries=0",
-        "--IdentityProvider.token=attn",
-        f"--ServerApp.root_dir={folder}",
-        "--LabApp.expose_app_in_browser=True",
-        "--LabApp.news_url=",
-    ]
+    options = "--no-browser --allow-root --ServerApp.ip=127.0.0.1 --ServerApp.port_retries=0 "
+    options += (
+        "--IdentityProvider.token=attn --LabApp.expose_app_in_browser=True --LabApp.news_url="
+    )
+    command = [sys.executable, "-m", "jupyter", "lab", *options.split()]
+    command += [f"--ServerApp.port={port}", f"--ServerApp.root_dir={folder}"]
     with (folder / "lab.log").open("w") as log:
         server = subprocess.Popen(
             command, cwd=folder, env=environment(folder), stdout=log, stderr=log
@@ -845,9 +717,13 @@ def wait_for(address: str, server: "subprocess.Popen[bytes]", log: Path) -> None
     pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
 
 
-def run_in_lab(page: Any, address: str, name: str) -> Any:
-    """Open a notebook, run all its cells, and give the last view with a layer slider."""
-    page.goto(address % name)
+def run_in_lab(page: Any, lab: tuple[str, Path], cells: list[str]) -> Any:
+    """Write a notebook, open it, run all its cells; its views that have a layer slider."""
+    address, folder = lab
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    code = [nbformat.v4.new_code_cell(source) for source in cells]
+    nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=kernel), folder / "one.ipynb")
+    page.goto(address % "one.ipynb")
     page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
     page.wait_for_function(
         "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
@@ -855,73 +731,58 @@ def run_in_lab(page: Any, address: str, name: str) -> Any:
         timeout=60_000,
     )
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    views = page.locator(".attn", has=page.locator(".attn-stage"))
-    view = views.filter(has_text="layer").last
-    view.wait_for(state="attached", timeout=120_000)
-    view.scroll_into_view_if_needed()
-    view.locator(".attn-read q").first.wait_for()
-    return view
+    views = page.locator(".attn", has=page.locator(".attn-stage")).filter(has_text="layer")
+    views.last.wait_for(state="attached", timeout=120_000)
+    views.last.scroll_into_view_if_needed()
+    views.last.locator(".attn-read q").first.wait_for()
+    return views
 
 
-def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(page: Any, lab: Any) -> None:
-    address, folder = lab
-    cells = [nbformat.v4.new_code_cell(code) for code in (SMALL_CELL, "view.index", "1")]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
-    nbformat.write(notebook, folder / "small.ipynb")
-    view = run_in_lab(page, address, "small.ipynb")
+@pytest.fixture(scope="module")
+def notebook(pages: Any, lab: Any) -> Iterator[Any]:
+    """A notebook in JupyterLab with a large view, and with a box to type into."""
+    page = pages()
+    run_in_lab(page, lab, [SMALL_CELL, "view.index", "1", TYPED_CELL])
+    yield page
+    assert page.asked == []
+    assert page.errors == []
+
+
+def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(notebook: Any) -> None:
+    view = notebook.locator(".attn", has_text="two hundred")
     check_sliders_move_pixels(view)
     sliders, canvas, read = parts(view)
-    canvas.focus()
-    canvas.press("ArrowDown")
+    pressed(canvas, "D")
     weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
     value = read.locator("b")
-    page.wait_for_function("node => !node.textContent.includes('≈')", arg=value.element_handle())
+    notebook.wait_for_function(
+        "node => !node.textContent.includes('≈')", arg=value.element_handle()
+    )
     assert float(value.inner_text()) == pytest.approx(float(weights[1, 1, 0, 0]), abs=5e-3)
     active = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
-    before = page.evaluate(active)
+    before = notebook.evaluate(active)
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "j", "b"):
         sliders.first.press(key)
-    assert page.evaluate(active) == before
-    assert page.locator(".jp-Notebook .jp-CodeCell").count() == 3  # "b" made no new cell
-    assert page.asked == []
+    assert notebook.evaluate(active) == before
+    assert notebook.locator(".jp-Notebook .jp-CodeCell").count() == 4  # "b" made no new cell
 
 
-TYPED_CELL = """
-import torch
-from attnlib.trace import Trace
-from attnlib.widgets import TextView
-
-def trace(text):
-    words = text.split()
-    size = (2, 3, len(words), len(words))
-    weights = torch.randn(size, generator=torch.Generator().manual_seed(1)).softmax(-1)
-    return Trace(tuple(words), weights)
-
-TextView(trace, "one two three", max_tokens=6)
-"""
-
-
-def test_what_is_typed_in_jupyterlab_moves_every_map(page: Any, lab: Any) -> None:
-    address, folder = lab
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    cell = nbformat.v4.new_code_cell(TYPED_CELL)
-    notebook = nbformat.v4.new_notebook(cells=[cell], metadata=kernel)
-    nbformat.write(notebook, folder / "typed.ipynb")
-    view = run_in_lab(page, address, "typed.ipynb")
+def test_what_is_typed_in_jupyterlab_moves_every_map(notebook: Any) -> None:
+    view = notebook.locator(".widget-vbox .attn", has=notebook.locator(".attn-stage"))
+    view.scroll_into_view_if_needed()
     sliders, canvas, _ = parts(view)
     sliders.nth(1).press("ArrowRight")
-    box, told = page.locator(".widget-text input"), page.locator("[role=status]")
+    box, told = notebook.locator(".widget-text input"), notebook.locator("[role=status]")
     before = canvas.evaluate(PIXELS)
 
     def kind(text: str, size: int) -> None:
         """Type, and wait until the view's description tells so many tokens."""
         box.fill(text)
         box.press("Enter")
-        page.wait_for_selector(f"canvas[aria-label*='{size} destinations']", timeout=20_000)
+        notebook.wait_for_selector(f"canvas[aria-label*='{size} destinations']", timeout=20_000)
 
     kind("and now four words", 4)
-    assert page.locator(".attn-stage > canvas").count() == 1, "the old view is gone"
+    assert canvas.count() == 1, "the old view is gone"
     assert canvas.evaluate(PIXELS) != before
     assert sliders.nth(1).input_value() == "1"
     assert box.evaluate("node => node === document.activeElement"), "typing goes on in the box"
@@ -933,38 +794,29 @@ def test_what_is_typed_in_jupyterlab_moves_every_map(page: Any, lab: Any) -> Non
         told.filter(has_text=sentence).wait_for(timeout=20_000)
         assert canvas.evaluate(PIXELS) == pixels
     kind("two words", 2)
-    assert page.errors == []
-    assert page.asked == []
-
-
-@pytest.mark.long
-def test_chapter_04_in_jupyterlab_moves_through_layers_and_heads(page: Any, lab: Any) -> None:
-    address, folder = lab
-    shutil.copy(CHAPTER, folder / CHAPTER.name)
-    view = run_in_lab(page, address, CHAPTER.name)
-    assert re.search("layer", view.inner_text())
-    check_sliders_move_pixels(view)
-    assert page.asked == []
 
 
 @pytest.mark.long
 def test_a_prompt_typed_into_chapter_15_gets_its_patching_map(page: Any, lab: Any) -> None:
-    """The cells that the box needs, in a kernel of its own; the bar runs to its end."""
-    address, folder = lab
+    """Its first maps move, too; of the cells between them and the box, what they define is run."""
     notebook = nbformat.read(ROOT / "chapters" / "15_causes.ipynb", as_version=4)
-    ids = [cell.id for cell in notebook.cells]
-    notebook.cells = notebook.cells[: ids.index("own-prompts") + 1]
-    nbformat.write(notebook, folder / "causes.ipynb")
-    run_in_lab(page, address, "causes.ipynb")
+    code = {cell.id: cell.source for cell in notebook.cells if cell.cell_type == "code"}
+    names = list(code)
+    begins, maps, box = (names.index(name) for name in ("82de50bb", "caabe612", "own-prompts"))
+    defines = ast.FunctionDef | ast.Import | ast.ImportFrom
+    for name in {*names[begins + 2 : box]} - {names[maps]}:
+        nodes = ast.parse(code[name]).body
+        code[name] = ast.unparse(ast.Module([n for n in nodes if isinstance(n, defines)], []))
+    check_sliders_move_pixels(run_in_lab(page, lab, list(code.values())[: box + 1]).last)
     panel = page.locator(".widget-vbox", has=page.locator(".widget-hprogress"))
     panel.wait_for(state="attached", timeout=300_000)
-    box = panel.locator("input")
+    typed = panel.locator("input")
     for text, sentence in (
         ("Mary met John > Mary|John", "two texts that differ"),
         ("The capital of France|Italy is the city of > Paris|Rome", "logit difference: clean"),
     ):
-        box.fill(text)
-        box.press("Enter")
+        typed.fill(text)
+        typed.press("Enter")
         panel.get_by_text(sentence).wait_for(timeout=60_000)
     panel.locator("img[alt*='Paris']").wait_for(timeout=120_000)
     assert "width: 100%" in panel.locator(".progress-bar").get_attribute("style")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import traitlets
 from comm import DummyComm
 from each import each
 from hypothesis import given, settings
@@ -38,6 +39,12 @@ def maps(*shape: int, seed: int = 3) -> torch.Tensor:
 
 def view(**options: Any) -> AttentionView:
     return AttentionView(maps(2, 3, 5, 5), TOKENS, **options)
+
+
+def svg(shown: AttentionView, folder: Path) -> list[str]:
+    """The words of a view's SVG."""
+    shown.save_svg(folder / "v.svg")
+    return list(ElementTree.parse(folder / "v.svg").getroot().itertext())
 
 
 # ---------------------------------------------------------------- what is refused, and how
@@ -116,15 +123,11 @@ def test_quantised_maps_are_within_half_a_step(weights: np.ndarray, signed: bool
     assert (steps[flat == 0] == 0).all()
 
 
-def test_denormal_weights_do_not_overflow() -> None:
-    steps, _ = quantise(torch.tensor([[[1e-40, 0.0]]]))
+@each("size", [1e-40, 1 / 512])
+def test_small_weights_neither_vanish_nor_overflow(size: float) -> None:
+    steps, top = quantise(torch.tensor([[[size, 0.0]]]))
     assert steps.tolist() == [[[255, 0]]]
-
-
-def test_small_weights_do_not_vanish() -> None:
-    steps, top = quantise(torch.full((1, 512, 512), 1 / 512))
-    assert steps.min() == 255
-    assert top[0] == 1 / 512
+    assert top[0] == torch.tensor(size)
 
 
 def test_payload_holds_every_exact_weight() -> None:
@@ -178,19 +181,14 @@ def test_index_is_seen_set_and_checked() -> None:
     shown.index = [1, 0]  # as the browser sends it
     assert shown.index == (1, 0)
     assert np.array_equal(shown.weights, maps(2, 3, 5, 5)[1, 0].numpy())
+    another = view()
+    traitlets.link((shown, "index"), (another, "index"))
+    assert another.index == (1, 0)
     for wrong in ((2, 0), (0, -1), (0,), (0, True)):
         with pytest.raises(ValueError, match=r"must be an integer|one position"):
             shown.index = wrong
     with pytest.raises(ValueError, match="word_ids="):
         shown.unit = "words"
-
-
-def test_two_views_can_be_linked() -> None:
-    traitlets = pytest.importorskip("traitlets")
-    left, right = view(), view()
-    traitlets.link((left, "index"), (right, "index"))
-    left.index = (1, 1)
-    assert right.index == (1, 1)
 
 
 @settings(max_examples=30, deadline=None)
@@ -285,9 +283,8 @@ def test_a_text_that_was_cut_is_told_in_the_title() -> None:
     assert explore(cut, title="mine")._spec["title"] == "mine · the first 3 of 2,002 tokens"
     assert explore([cut, whole, cut], axes="text")._heading == "2 of 3 texts are cut"
     assert explore(whole, title="mine")._heading == "mine"
-    assert explore(
-        Trace(("a", "b"), maps(1, 1, 2, 2), word_ids=(0, 0), left_out=2).to_words()
-    )._heading
+    words = Trace(("a", "b"), maps(1, 1, 2, 2), word_ids=(0, 0), left_out=2).to_words()
+    assert explore(words)._heading
     box = TextView(lambda text: cut, "one", title="typed")
     assert box.view._heading == "typed · the first 3 of 2,002 tokens"
 
@@ -458,8 +455,7 @@ def test_maps_over_one_another_are_checked_told_and_drawn(tmp_path: Path) -> Non
     alone = shown.describe()
     shown.mode = "links"
     assert shown.describe() == f"{alone} Over it, head w: Strongest weight 1.00, from “a” to “c”."
-    shown.save_svg(tmp_path / "v.svg")
-    names = list(ElementTree.parse(tmp_path / "v.svg").getroot().itertext())
+    names = svg(shown, tmp_path)
     assert [names.count(f"head {name}") for name in "uvw"] == [2, 0, 1]
     coloured = (tmp_path / "v.svg").read_text("utf-8").lower().count("#d55e00")
     shown.overlay = ()
@@ -513,17 +509,14 @@ def test_what_is_strongest_goes_by_words_and_choice() -> None:
     found = "Strongest weight 0.40, from “c” to “b” (special tokens apart)."
     for special in ("[CLS]", "<s>", "</s>", "<|endoftext|>", "<bos>"):
         assert strongest_of(rows, f"{special} b c") == found.replace("[CLS]", special)
-    for plain in ("[cls]", "<", "<br />", "[1]", "CLS"):
-        assert f"from “{visible(plain.split()[0])}”" in strongest_of(
-            rows, f"{plain.split()[0]} b c"
-        )
-    below = [[1.0, 0.0], [0.7, 0.3]]
-    assert (
-        strongest_of(below, "a b")
-        == "Strongest weight 0.30, from “b” to “b” (the first token apart)."
+    for plain in ("[cls]", "<", "<br", "[1]", "CLS"):
+        assert f"from “{plain}”" in strongest_of(rows, f"{plain} b c")
+    below, told = (
+        [[1.0, 0.0], [0.7, 0.3]],
+        "Strongest weight 0.30, from “b” to “b” (the first token",
     )
-    both = "(the first token and special tokens apart)"
-    assert strongest_of(below, "<s> b") == f"Strongest weight 0.30, from “b” to “b” {both}."
+    assert strongest_of(below, "a b") == f"{told} apart)."
+    assert strongest_of(below, "<s> b") == f"{told} and special tokens apart)."
     assert strongest_of(below, "[CLS] [SEP]") == "Strongest weight 1.00, from “[CLS]” to “[CLS]”."
 
 
@@ -539,9 +532,8 @@ def test_thumbnails_are_those_of_the_last_two_axes(tmp_path: Path) -> None:
     shown.mode, drawn = "heads", []
     for index in ((0, 0, 0), (0, 1, 2), (2, 0, 0)):
         shown.index = index
-        shown.save_svg(tmp_path / "v.svg")
+        text = " ".join(svg(shown, tmp_path))
         drawn.append((tmp_path / "v.svg").read_bytes())
-    text = " ".join(ElementTree.parse(tmp_path / "v.svg").getroot().itertext())
     assert all(name in text for name in ("step 2", "layer 1", "head 3"))
     assert "step 0" not in text
     assert drawn[0] == drawn[1] != drawn[2]
@@ -554,14 +546,10 @@ def test_signed_pictures_have_a_legend_with_both_signs(
 ) -> None:
     shown = signed(title="QK")
     shown.mode, shown.scale = mode, scale
-    shown.save_svg(tmp_path / "v.svg")
-    shown.save_png(tmp_path / "v.png")
-    text = " ".join(ElementTree.parse(tmp_path / "v.svg").getroot().itertext())
     ends = ("−max", "max") if (mode, scale) == ("heads", "max") else ("−2", "2")
     if scale == "one":
         ends = ("−4", "4")  # the largest of all maps
-    assert {*ends, "0", "value"} <= set(text.split())
-    assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
+    assert {*ends, "0", "value"} <= set(" ".join(svg(shown, tmp_path)).split())
 
 
 def pixels(shown: AttentionView, path: Path) -> np.ndarray:
@@ -593,11 +581,6 @@ def test_an_empty_signed_map_is_drawn(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- text, picture, page
-def test_repr_is_stable() -> None:
-    assert repr(view()) == "AttentionView(layer=2, head=3, query=5, key=5)"
-    assert repr(AttentionView(maps(5, 5), TOKENS, axes=())) == "AttentionView(query=5, key=5)"
-
-
 def test_mime_bundle_has_widget_picture_with_alt_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ATTNLIB_STATIC", raising=False)
     shown = view(alt="A made-up head", start={"layer": 1})
@@ -623,9 +606,8 @@ def test_static_bundle_has_the_state_instead(monkeypatch: pytest.MonkeyPatch) ->
 def test_labels_of_a_picture_are_few_where_not_all_fit(
     tmp_path: Path, length: int, labels: int
 ) -> None:
-    AttentionView(maps(length, length), ["word"] * length, axes=()).save_svg(tmp_path / "v.svg")
-    texts = list(ElementTree.parse(tmp_path / "v.svg").getroot().itertext())
-    assert texts.count("word") == 2 * labels
+    shown = AttentionView(maps(length, length), ["word"] * length, axes=())
+    assert svg(shown, tmp_path).count("word") == 2 * labels
 
 
 def test_fallback_picture_stays_small_even_for_noise() -> None:
@@ -667,10 +649,8 @@ def test_saving_twice_gives_the_same_page(tmp_path: Path) -> None:
 def test_svg_is_well_formed_and_png_is_png(tmp_path: Path, mode: str) -> None:
     shown = AttentionView(maps(2, 3, 5, 5), [*TOKENS[:3], "$x^2$ & <b>", "日本"], title="A & B")
     shown.mode = mode
-    shown.save_svg(tmp_path / "v.svg")
+    text = " ".join(svg(shown, tmp_path))
     shown.save_png(tmp_path / "v.png")
-    root = ElementTree.parse(tmp_path / "v.svg").getroot()
-    text = " ".join(root.itertext())
     assert "A & B" in text
     if mode != "heads":
         assert "$x^2$·&·<b>" in text
@@ -754,12 +734,8 @@ def test_frames_of_text_and_figures(tmp_path: Path) -> None:
 
 
 def test_frames_with_two_sliders() -> None:
-    frames = Frames(
-        [["a", "b"], ["c", "d"]],
-        name=("n", "temperature"),
-        start=(1, 0),
-        labels={"temperature": [0.5, 1.0]},
-    )
+    options: dict[str, Any] = {"start": (1, 0), "labels": {"temperature": [0.5, 1.0]}}
+    frames = Frames([["a", "b"], ["c", "d"]], name=("n", "temperature"), **options)
     assert frames.frame == "c"
     assert repr(frames) == "Frames(n=2, temperature=2)"
     assert [axis["labels"] for axis in frames._spec["axes"]] == [["0", "1"], ["0.5", "1.0"]]
