@@ -9,6 +9,8 @@ from each import each
 from gpt2_layout import to_gpt2, wrong_weight
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import assert_near, same
+from twins import gpt2
 
 from attnlib.decoding import greedy
 from attnlib.models import Transformer, TransformerConfig
@@ -17,23 +19,6 @@ from attnlib.pretrained.conversion import convert
 TINY = replace(
     TransformerConfig.gpt2(), vocab_size=29, d_model=12, layers=2, heads=3, d_ff=20, max_len=16
 )
-
-
-def reference(config):
-    """`transformers`' own GPT-2 of the same sizes."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    sizes = GPT2Config(
-        vocab_size=config.vocab_size,
-        n_embd=config.d_model,
-        n_layer=config.layers,
-        n_head=config.heads,
-        n_inner=config.d_ff,
-        n_positions=config.max_len,
-        layer_norm_epsilon=config.norm_eps,
-        attn_implementation="eager",
-    )
-    return GPT2LMHeadModel(sizes).eval()
 
 
 def enlarge(model, factor, seed=0):
@@ -55,7 +40,7 @@ def pair(config, factor, seed=0):
     """The reference and our model, with the same weights."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        theirs = enlarge(reference(config), factor, seed)
+        theirs = enlarge(gpt2(config), factor, seed)
     with torch.device("meta"):
         ours = Transformer(config)
     ours.load_state_dict(convert(theirs.state_dict(), config, "gpt2"), assign=True)
@@ -66,24 +51,15 @@ def ids_of(seed, n, vocab_size):
     return torch.randint(vocab_size, (n,), generator=torch.Generator().manual_seed(seed))
 
 
-def assert_near(ours, theirs, atol):
-    torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
-
-
 @pytest.mark.claim(14)
 def test_the_reference_has_as_many_parameters():
     config = TransformerConfig.gpt2()
     with torch.device("meta"):  # shapes without numbers
-        theirs = reference(config)
+        theirs = gpt2(config)
     assert sum(p.numel() for p in theirs.parameters()) == 124_439_808
 
 
 # --- the published layout ---------------------------------------------------------------------
-
-
-def same(left, right):
-    """Whether two state dictionaries are equal bit for bit."""
-    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
 
 
 @pytest.fixture(scope="module")
