@@ -66,3 +66,15 @@ def stream_of(n, seed=0):
 def same(left, right):
     """Whether two state dictionaries are equal bit for bit."""
     return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+class Given(torch.nn.Module):
+    """A "language model" whose hidden states are parameters: only its loss depends on anything."""
+
+    def __init__(self, states, W_U):
+        super().__init__()
+        self.states, self.W_U = torch.nn.Parameter(states), torch.nn.Parameter(W_U)
+
+    def hidden(self, ids):
+        assert ids.shape == self.states.shape[:2]
+        return self.states

@@ -118,25 +118,6 @@ def empty() -> None:
     subprocess.run(argv, check=True, env=environment(HOME))
 
 
-def starts() -> dict[str, float]:
-    """Seconds that it takes until a kernel answers, in an interpreter of its own or a copy."""
-    script = (
-        "import sys, time; from grading import sandbox, warm; import nbformat\n"
-        "if sys.argv[1] == 'own': warm.cold = lambda: 'for comparison'\n"
-        "for _ in range(4):\n"
-        "    start = time.perf_counter()\n"
-        "    sandbox.run(nbformat.v4.new_notebook(cells=[]), sandbox.Scene())\n"
-        "    print(time.perf_counter() - start)\n"
-    )
-    found = {}
-    for way in ("own", "copy"):
-        argv = [sys.executable, "-c", script, way]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
-        first, *others = map(float, done.stdout.split())
-        found[way], found[f"{way}, the first"] = statistics.median(others), first
-    return found
-
-
 def hours(count: int, cores: int, found: dict[str, float], desk: int) -> tuple[float, float]:
     """Hours of a class: on one machine with so many cores, and in a cluster beside a desk."""
     serial = sum(value for name, value in found.items() if name.startswith("desk"))
@@ -190,11 +171,6 @@ def tell(found: dict[str, float]) -> None:
     for name, value in found.items():
         print(f"  {name:<58} {value:6.2f}")
     print(f"submissions begin {'cold: ' + reason if (reason := warm.cold()) else 'warm'}")
-    until = starts()
-    print("until a kernel answers and its sandbox is gone again, seconds")
-    print(f"  an interpreter of its own {until['own']:6.2f}   1.00x")
-    print(f"  a copy of a warm one      {until['copy']:6.2f}   {until['copy'] / until['own']:.2f}x")
-    print(f"  the first copy, of each process that grades {until['copy, the first']:.2f}")
     desk = 2
     print(
         "hours, extrapolated from these parts: on one machine, whose cores do all; in a cluster of "

@@ -8,7 +8,8 @@ down slows both. Shown are the median times and their ratio; below 1 ours is fas
 
 import torch
 from timing import Pair, compare, option
-from torch import Tensor, nn
+from tiny import Given
+from torch import Tensor
 from torch.nn import functional as F
 from twins import attention_twin, layer_twin
 
@@ -82,18 +83,6 @@ def losses(dtype: torch.dtype) -> Pair:
         F.cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten()).backward()
 
     return run_ours, run_theirs
-
-
-class Given(nn.Module):
-    """Hidden states that are parameters, so that only the loss is timed."""
-
-    def __init__(self, states: Tensor, W_U: Tensor) -> None:
-        super().__init__()
-        self.states, self.W_U = nn.Parameter(states), nn.Parameter(W_U)
-
-    def hidden(self, ids: Tensor) -> Tensor:
-        """(B, T, d)."""
-        return self.states
 
 
 def later(n: int) -> Tensor:

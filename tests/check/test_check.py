@@ -78,9 +78,7 @@ def test_a_tensor_survives_to_the_last_bit(dtype: str, shape: tuple[int, ...]) -
 
 def test_what_is_not_finite_survives() -> None:
     x = torch.tensor([math.nan, math.inf, -math.inf, 1.5])
-    assert torch.equal(through_json(x).nan_to_num(7.0), x.nan_to_num(7.0))
-    assert math.isnan(through_json(math.nan))
-    assert through_json(-math.inf) == -math.inf
+    torch.testing.assert_close(through_json(x), x, equal_nan=True)
 
 
 def test_a_tensor_with_a_gradient_and_a_view_can_be_encoded() -> None:
@@ -374,16 +372,12 @@ def test_an_error_of_the_students_own_gets_no_sentence() -> None:
     assert "the shapes do not fit" not in told
 
 
-def test_an_unexpected_nan_is_explained() -> None:
-    told = str(difference(torch.tensor([1.0]), torch.tensor([math.nan]), 1e-4))
-    assert "NaN comes of 0/0" in told
-    assert "NaN" not in str(difference(torch.tensor([1.0]), torch.tensor([2.0]), 1e-4))
-
-
-def test_an_unexpected_infinity_is_explained() -> None:
-    told = str(difference(torch.tensor([1.0]), torch.tensor([-math.inf]), 1e-4))
+def test_an_unexpected_nan_or_infinity_is_explained() -> None:
+    one, due = torch.tensor([1.0]), torch.tensor([math.inf, 1.0])
+    assert "NaN comes of 0/0" in str(difference(one, one * math.nan, 1e-4))
+    assert "NaN" not in str(difference(one, one + 1, 1e-4))
+    told = str(difference(one, torch.tensor([-math.inf]), 1e-4))
     assert "got -inf, expected 1 (∞ comes of a division by 0, or of log 0" in told
-    due = torch.tensor([math.inf, 1.0])
     assert "∞ comes" not in str(difference(due, torch.tensor([math.inf, 2.0]), 1e-4))
     assert "∞ comes" not in str(difference(due, torch.tensor([1.0, 1.0]), 1e-4))
 

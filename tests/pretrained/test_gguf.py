@@ -57,12 +57,12 @@ def published():
     return ours, gguf.GGUFReader(ours.path)
 
 
-@pytest.mark.slow
-def test_every_matrix_of_smollm2_equals_the_references_bit_for_bit(published):
+def test_every_matrix_of_a_layer_of_smollm2_equals_the_references_bit_for_bit(published):
+    """All layers, converted: `test_weights_are_those_that_transformers_makes_of_the_file`."""
     ours, theirs = published
     assert list(ours) == [tensor.name for tensor in theirs.tensors]
     assert len(ours) == 272
-    for tensor in theirs.tensors:
+    for tensor in theirs.tensors[:12]:
         found = ours[tensor.name]
         expected = gguf.dequantize(tensor.data, tensor.tensor_type)
         assert found.dtype == torch.float32

@@ -297,7 +297,6 @@ def test_gpt2_encodes_reviews_as_tiktoken():
 @each("string", STRANGE)
 def test_gpt2_encodes_strange_texts_as_tiktoken(string: str):
     assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
-    assert gpt2().decode(gpt2().encode(string)) == string
 
 
 @settings(deadline=None, max_examples=300)
@@ -427,8 +426,6 @@ def test_copies_and_pickles_leave_the_memory_behind():
     assert len(pickle.dumps(bpe)) == small
     assert same(bpe, pickle.loads(pickle.dumps(bpe)))
     assert same(bpe, copy.deepcopy(bpe))
-    other = BPE((), ("<a>", "<b>"))
-    assert pickle.loads(pickle.dumps(other)) == copy.copy(other) == other
     assert bpe != BPE(shipped().merges[:-1])
     assert bpe != BPE(shipped().merges, ("<other>",))
 

@@ -6,26 +6,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import gpt, stream_of
+from tiny import Given, gpt, stream_of
 from torch.nn import functional as F
 
 from attnlib.tokenizers import BPE
 from attnlib.training import bits_per_byte, evaluate, next_token_loss, token_stream, windows
 
 # --- the loss ---------------------------------------------------------------------------------
-
-
-class Given(torch.nn.Module):
-    """A "language model" whose hidden states are given, so that their gradient can be read."""
-
-    def __init__(self, hidden, W_U):
-        super().__init__()
-        self.states = torch.nn.Parameter(hidden)
-        self.W_U = torch.nn.Parameter(W_U)
-
-    def hidden(self, ids):
-        assert ids.shape == self.states.shape[:2]
-        return self.states
 
 
 def given_model(seed, batch, length, width=5, scale=1.0):
