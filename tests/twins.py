@@ -13,8 +13,8 @@ def attention_twin(ours: Any) -> torch.nn.MultiheadAttention:
     """`torch.nn.MultiheadAttention` with our weights: transposed, and the heads in one matrix."""
     heads, d_model, _ = ours.W_Q.shape
     d_source, bias = ours.W_K.shape[1], ours.b_O is not None
-    sizes: dict[str, Any] = {"kdim": d_source, "vdim": d_source, "batch_first": True}
-    twin = torch.nn.MultiheadAttention(d_model, heads, bias=bias, **sizes).eval()
+    sizes: dict[str, Any] = {"kdim": d_source, "vdim": d_source, "dtype": ours.W_Q.dtype}
+    twin = torch.nn.MultiheadAttention(d_model, heads, bias=bias, batch_first=True, **sizes).eval()
     stacked = [W.mT.flatten(0, 1) for W in (ours.W_Q, ours.W_K, ours.W_V)]
     if d_source == d_model:
         twin.in_proj_weight.copy_(torch.cat(stacked))
@@ -29,19 +29,23 @@ def attention_twin(ours: Any) -> torch.nn.MultiheadAttention:
 
 
 @torch.no_grad()
-def layer_twin(block: Any) -> torch.nn.TransformerEncoderLayer:
-    """`torch.nn.TransformerEncoderLayer` with the weights of our block."""
-    config = block.config
+def layer_twin(block: Any) -> Any:
+    """`torch.nn.TransformerEncoderLayer` or `…DecoderLayer` with the weights of our block."""
+    config, cross = block.config, block.cross_attention
+    kind: Any = torch.nn.TransformerDecoderLayer if cross else torch.nn.TransformerEncoderLayer
     sizes = config.d_model, config.heads, config.d_ff, 0.0, config.activation, config.norm_eps
-    twin = torch.nn.TransformerEncoderLayer(*sizes, True, norm_first=config.norm == "pre")
+    norms, dtype = [block.norm_1, block.norm_2], block.norm_1.weight.dtype
+    twin = kind(*sizes, True, norm_first=config.norm == "pre", dtype=dtype)
     twin.self_attn = attention_twin(block.attention).train()
+    if cross:
+        twin.multihead_attn = attention_twin(cross).train()
+        norms.insert(1, block.norm_cross)
+    for number, norm in enumerate(norms, 1):
+        getattr(twin, f"norm{number}").load_state_dict(norm.state_dict())
     for number in "12":
         linear = getattr(twin, f"linear{number}")
         linear.weight.copy_(getattr(block.feed_forward, f"W_{number}").T)
         linear.bias.copy_(getattr(block.feed_forward, f"b_{number}"))
-        getattr(twin, f"norm{number}").load_state_dict(
-            getattr(block, f"norm_{number}").state_dict()
-        )
     return twin
 
 

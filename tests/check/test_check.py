@@ -150,7 +150,7 @@ def test_data_of_any_depth_is_a_value_error_or_a_value() -> None:
 # comparing
 
 
-A = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+A, UP = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), torch.tensor([0, 0, 0.5])
 
 
 @each(
@@ -184,12 +184,8 @@ def test_what_is_right(expected: Any, answer: Any) -> None:
         (A, A.numpy(), "is a float32 numpy array of shape (2, 3), expected a float32 tensor"),
         (A, A.tolist(), "the answer is a list of 2, expected a float32 tensor of shape (2, 3)"),
         (A, None, "the answer is None, expected a float32 tensor"),
-        (
-            A,
-            A + torch.tensor([0, 0, 0.5]),
-            "2 of 6 values of the answer differ; the largest"
-            " difference is at [0, 2]: got 3.5, expected 3",
-        ),
+        (A, A + UP, "2 of 6 values of the answer differ"),
+        (A, A + UP, "the largest difference is at [0, 2]: got 3.5, expected 3"),
         (torch.tensor([math.inf]), torch.tensor([-math.inf]), "got -inf, expected inf"),
         (torch.tensor([math.inf]), torch.tensor([1e30]), "got 1e+30, expected inf"),
         (torch.tensor([True]), torch.tensor([False]), "got False, expected True"),
@@ -337,17 +333,11 @@ def raised_by(source: str, *args: Any) -> str:
         ("x.numpy().reshape(4, 4)", "the shapes do not fit"),
         ("np.stack([x.numpy(), np.ones(4)])", "the shapes do not fit"),
         ("torch.nn.functional.cross_entropy(x, torch.zeros(3).long())", "the shapes do not fit"),
-        (
-            "torch.distributions.Categorical(probs=x * math.nan).entropy()",
-            "some values are not what is wanted there, such as NaN",
-        ),
+        ("torch.distributions.Categorical(probs=x * math.nan).entropy()", "such as NaN"),
         ("[1][3]", "an index is larger than its axis"),
         ("print().sum()", "is a `return` missing"),
         ("'a' + ('b',)", "a string, a list and a tuple are three things"),
-        (
-            "torch.nn.functional.cross_entropy(x[None], torch.zeros(1, 2).long())",
-            "the classes on axis 1",
-        ),
+        ("torch.nn.functional.cross_entropy(x[None], torch.zeros(1, 2).long())", "on axis 1"),
     ],
 )
 def test_an_error_of_the_framework_gets_a_sentence(body: str, told: str) -> None:

@@ -74,14 +74,7 @@ def test_padding_of_the_target_does_not_count_in_the_loss(kind: str | None) -> N
     torch.testing.assert_close(translation_loss(model, (source, wider)), by_hand)
 
 
-@each(
-    "rows, message",
-    [
-        ([[3, 0, 4]], "only at the end"),
-        ([[0, 3, 4]], "only at the end"),
-        ([[3, 4, 2], [0, 0, 0]], "every source row needs a token"),
-    ],
-)
+@each("rows, message", [([[3, 0, 4]], "only at the end"), ([[3], [0]], "row needs a token")])
 def test_padding_elsewhere_is_refused(rows: list[list[int]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         model_of("dot").encoder_output(torch.tensor(rows))

@@ -157,7 +157,7 @@ def full():
     prompt = ids_of(5, 8, 50_257)
     text = greedy(ours, prompt, 12)
     with torch.no_grad():
-        found = theirs(text[None], output_attentions=True, output_hidden_states=True)
+        found = theirs(text[None], output_attentions=True)
     return theirs, ours, text, found
 
 
@@ -174,16 +174,6 @@ def test_full_size_logits_and_all_144_maps(full):
     # and not because everything is flat: a uniform last row would have weights of 1/20
     assert maps[..., -1, :].amax(-1).mean() > 0.25
     assert found.logits.std() > 1
-
-
-@pytest.mark.claim(14)
-@torch.no_grad()
-def test_full_size_states_of_every_layer(full):
-    _, ours, text, found = full
-    trace, states = ours.trace(text, keep=("residual", "final")), torch.cat(found.hidden_states)
-    assert len(states) == len(trace.residual) == 13
-    assert_near(trace.residual[:-1], states[:-1], 1e-4)
-    assert_near(trace.final, states[-1], 1e-4)  # their last state is normed already
 
 
 @pytest.mark.claim(14)

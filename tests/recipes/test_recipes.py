@@ -8,9 +8,9 @@ from itertools import count
 
 import pytest
 import torch
+from few import few_of, with_tokenizer
 
 from attnlib import pretrained
-from attnlib.data import Reviews, Split, reviews
 from attnlib.models import NeuralNgram, ZeroLayer
 from attnlib.pretrained import checkpoints
 from attnlib.tokenizers import BPE
@@ -25,23 +25,11 @@ TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
 @pytest.fixture
 def few_reviews(monkeypatch):
     """30 training and 6 test texts of IMDB, 400 letters each, in batches of two windows."""
-    whole = reviews("imdb")
-
-    def cut(part, n):
-        return Split(tuple(text[:400] for text in part.texts[:n]), part.labels[:n])
-
-    few = Reviews(cut(whole.train, 30), cut(whole.validation, 6), cut(whole.test, 6))
+    few = few_of("imdb", 400, 30, 6, 6)
     monkeypatch.setattr(language, "reviews", lambda source: few)
     monkeypatch.setattr(language, "BATCH", 2)
     monkeypatch.setenv("TQDM_DISABLE", "1")
     return few
-
-
-def with_tokenizer(monkeypatch, folder):
-    """`pretrained` looks into `folder`, where the course's tokenizer is already."""
-    for name in ("reviews-bpe.bpe", "reviews-bpe.json"):
-        (folder / name).write_bytes((checkpoints.FOLDER / name).read_bytes())
-    monkeypatch.setattr(checkpoints, "FOLDER", folder)
 
 
 @pytest.mark.parametrize("name", TRAINED)
