@@ -3,8 +3,8 @@
     python tests/benchmarks/bench_smollm2.py
 
 Loading stands beside `gguf`, which reads and unpacks the same file; writing and the maps beside
-`transformers`' Llama with the same weights; the cache beside what as many keys as queries would
-take. A page of `explore` is measured in `bench_view.py`. Memory is that of a process of its own.
+`transformers`' Llama with the same weights. A page of `explore` is measured in `bench_view.py`.
+Memory is that of a process of its own.
 """
 
 import subprocess
@@ -18,7 +18,6 @@ from twins import smollm2_twin
 
 from attnlib.data import reviews
 from attnlib.decoding import greedy
-from attnlib.models import KVCache
 from attnlib.pretrained import smollm2
 from attnlib.pretrained.published import smollm2_file
 
@@ -76,15 +75,6 @@ def main() -> None:
     works = (lambda: lm.model.trace(ids), maps_theirs)
     compare(
         f"trace of {LENGTH} tokens, {maps[:, :, 0, 0].numel()} maps", works, repetitions, "theirs"
-    )
-
-    config, cache = lm.model.config, KVCache(lm.model.config.layers)
-    with torch.no_grad():
-        lm.model(ids[None], cache=cache)
-    held = sum(x.nbytes for x in [*cache.keys, *cache.values] if x is not None)
-    every = 2 * config.layers * config.heads * 64 * LENGTH * 4
-    print(
-        f"{f'cache of {LENGTH} tokens, with a key for each head':<44} {held:,} and {every:,} bytes"
     )
 
 
