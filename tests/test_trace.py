@@ -18,7 +18,6 @@ from attnlib.trace import (
     Trace,
     check_weights,
     join_tokens,
-    kept,
     merge_words,
     token_names,
     wanted,
@@ -41,33 +40,17 @@ def weights(seed: int, *shape: int) -> torch.Tensor:
 @pytest.mark.claim(26)
 @quick
 @given(split=splits, seed=st.integers(0, 999))
-def test_word_rows_sum_to_1_for_every_split(split, seed):
-    words = indices(split)
-    merged = merge_words(weights(seed, 2, 3, len(words), len(words)), words)
-    assert merged.shape == (2, 3, len(split), len(split))
-    assert (merged >= 0).all()
-    torch.testing.assert_close(merged.sum(-1), torch.ones(2, 3, len(split), dtype=torch.float64))
-
-
-@quick
-@given(split=splits, seed=st.integers(0, 999))
 def test_words_sum_to_and_average_from(split, seed):
     words = indices(split)
     A = weights(seed, len(words), len(words))
     merged = merge_words(A, words)
+    torch.testing.assert_close(merged.sum(-1), torch.ones(len(split), dtype=torch.float64))
     for s in range(len(split)):
         rows = [i for i, word in enumerate(words) if word == s]
         for t in range(len(split)):
             columns = [j for j, word in enumerate(words) if word == t]
             expected = sum(A[i, j] for i in rows for j in columns) / len(rows)
             torch.testing.assert_close(merged[s, t], expected)
-
-
-def test_unsplit_words_change_nothing_and_one_word_sees_itself():
-    A = weights(0, 4, 4)
-    torch.testing.assert_close(merge_words(A, range(4)), A)
-    torch.testing.assert_close(merge_words(A, [0] * 4), torch.ones(1, 1, dtype=torch.float64))
-    assert merge_words(A.float(), range(4)).dtype == torch.float32
 
 
 @each("words", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [-1, 0, 1], [0, 0, -1]])
@@ -165,12 +148,7 @@ def test_attention_must_fit_the_tokens():
 
 @each(
     "word_ids, message",
-    [
-        ((0, 1), r"a word for each of 5 tokens, got 2"),
-        ((0, 1, 3, 4, 5), "must run 0, 0, 1"),
-        ((1, 1, 2, 2, 2), "must run 0, 0, 1"),
-        ((0, 1, 0, 1, 2), "must run 0, 0, 1"),
-    ],
+    [((0, 1), r"a word for each of 5 tokens, got 2"), ((0, 1, 0, 1, 2), "must run 0, 0, 1")],
 )
 def test_word_ids_must_fit_the_tokens(word_ids, message):
     with pytest.raises(ValueError, match=message):
@@ -360,26 +338,11 @@ def test_names_of_what_to_keep():
     assert wanted(()) == ()
     assert wanted("values") == wanted(["values"]) == wanted(iter(("values",))) == ("values",)
     assert wanted("all") == OPTIONAL
-    assert set(OPTIONAL) == {field.name for field in dataclasses.fields(Trace)} - {
-        "tokens",
-        "attention",
-        "sources",
-        "word_ids",
-        "left_out",
-    }
     for wrong in ("value", ["values", "attention"], ["all"]):
         with pytest.raises(
             ValueError, match=r"keep names \['(value|attention|all)'\]; a trace can"
         ):
             wanted(wrong)
-
-
-def test_only_what_is_named_is_kept():
-    parts = {"values": torch.zeros(1), "logits": torch.ones(1)}
-    assert kept((), **parts) == {}
-    assert kept("logits", **parts) == {"logits": parts["logits"]}
-    assert kept("all", **parts) == parts
-    assert kept("residual", **parts) == {}  # this model has none
 
 
 def test_tokens_are_named_by_their_ids_if_by_nothing_else():

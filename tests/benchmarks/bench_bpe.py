@@ -5,19 +5,11 @@
 Theirs is compiled and uses every core, ours is Python and uses one.
 """
 
-import time
-from collections.abc import Callable
-from typing import Any
+from timing import timed
+from twins import bpe_twin
 
 from attnlib.data import reviews
 from attnlib.tokenizers import BPE
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What `work` returns, and its seconds."""
-    start = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - start
 
 
 def all_texts() -> list[str]:
@@ -26,26 +18,11 @@ def all_texts() -> list[str]:
     return [*data.train.texts, *data.validation.texts, *data.test.texts]
 
 
-def train_theirs(texts: list[str], size: int) -> Any:
-    """The reference: the same BPE trained by `tokenizers`, whose special token we leave out."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.BPE())
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.pre_tokenizer = byte_level
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size - 1, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer
-
-
 def main() -> None:
     """Print one line for training and two for encoding; stop if the results differ."""
     texts, size = all_texts(), 4096
     megabytes = sum(len(text.encode()) for text in texts) / 1e6
-    theirs, their_time = timed(lambda: train_theirs(texts, size))
+    theirs, their_time = timed(lambda: bpe_twin(texts, size))
     ours, our_time = timed(lambda: BPE.train(texts, size, progress=False))
     print(
         f"BPE training, {len(texts):,} reviews, {size:,} tokens: ours {our_time:.1f} s, "

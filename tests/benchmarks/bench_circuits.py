@@ -6,11 +6,10 @@ The plain loop makes each table as a whole, as one would from the formula. Both 
 weights and must find the same numbers.
 """
 
-import argparse
 from typing import Any
 
 import torch
-from bench_layer import Pair, compare
+from timing import Pair, compare, option
 from torch import Tensor
 
 from attnlib.explain import circuits
@@ -64,9 +63,7 @@ def induction(model: Any) -> Pair:
 @torch.no_grad()
 def main() -> None:
     """Print a line of times for each comparison."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=10)
-    n = parser.parse_args().repetitions
+    n = option("repetitions", 10)
     torch.manual_seed(0)
     config = TransformerConfig(VOCABULARY, WIDTH, LAYERS, HEADS, norm="none")
     model = Transformer(config).eval()

@@ -7,16 +7,15 @@ that slows down slows both. Shown are medians and their ratio. Then the share of
 that a training step reaches, where the peak is that of one large matrix product in the same run.
 """
 
-import argparse
-import time
 import warnings
 from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import torch
-from bench_layer import Pair, compare
+from timing import Pair, compare, option, timed
 from torch import Tensor, nn
+from twins import gpt2
 
 from attnlib.decoding import generate, greedy
 from attnlib.models import Transformer, TransformerConfig
@@ -29,24 +28,10 @@ BATCH, LENGTH, WIDTH, VOCABULARY, NEW = 32, GPT["max_len"], GPT["d_model"], 4096
 
 def both() -> tuple[Transformer, nn.Module]:
     """Our model with their weights, and theirs."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
     config = TransformerConfig(VOCABULARY, **GPT)
     ours = Transformer(config)
-    theirs = GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=VOCABULARY,
-            n_positions=LENGTH,
-            n_embd=WIDTH,
-            n_layer=config.layers,
-            n_head=config.heads,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            bos_token_id=VOCABULARY - 1,
-            eos_token_id=None,
-        )
-    )
+    drop: dict[str, Any] = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    theirs = gpt2(config, bos_token_id=VOCABULARY - 1, eos_token_id=None, **drop).train()
     ours.load_state_dict(convert(theirs.transformer.state_dict(), config, "gpt2"))
     return ours, theirs
 
@@ -103,9 +88,7 @@ def share_of_peak(repetitions: int, size: int = 1024) -> tuple[float, float]:
     speeds: list[list[float]] = [[], []]
     for _ in range(repetitions):
         for (work, operations), found in zip(works.items(), speeds, strict=True):
-            start = time.perf_counter()
-            work()
-            found.append(operations / (time.perf_counter() - start))
+            found.append(operations / timed(work)[1])
     return median(speeds[0]), max(speeds[1])
 
 
@@ -131,9 +114,7 @@ def decoders(sample: bool) -> Pair:
 
 def main() -> None:
     """Print one line per comparison."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=20)
-    n = parser.parse_args().repetitions
+    n = option("repetitions", 20)
     warnings.filterwarnings("ignore", module="transformers")
     torch.manual_seed(0)
     print(f"batch {BATCH} x {LENGTH}, 4 layers, 4 heads, d_model {WIDTH}, D {VOCABULARY}")

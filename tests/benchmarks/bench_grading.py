@@ -7,7 +7,6 @@ on this machine, and by nbgrader, which runs the code with the grader's rights; 
 same points. Then one submission is taken apart, and hours for larger classes follow from its parts.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -15,7 +14,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -23,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from nbgrader.api import Gradebook
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # grading is not installed with attnlib
+from timing import option, timed
 
 from grading import cluster, sandbox, warm
 from grading.autograde import grade_class, pool
@@ -61,9 +58,8 @@ def points(places: Places, students: list[str]) -> list[float]:
 def ours(places: Places, students: list[str], processes: int, elsewhere: Any = None) -> float:
     """Grade the class by our runner, and return the seconds."""
     how = How(places, "bench", force=True, unsafe=sandbox.unusable() is not None)
-    start = time.perf_counter()
-    grade_class(NAME, students, how, partial(pool, processes), elsewhere, progress=False)
-    return time.perf_counter() - start
+    pools = partial(pool, processes)
+    return timed(lambda: grade_class(NAME, students, how, pools, elsewhere, progress=False))[1]
 
 
 def by_dask(places: Places, students: list[str]) -> float:
@@ -87,24 +83,14 @@ def theirs(places: Places, students: list[str]) -> float:
         "c.CourseDirectory.course_id = 'attention'\n"
     )
     command = [sys.executable, "-m", "nbgrader", "autograde", NAME, "--student"]
-    start = time.perf_counter()
-    for student in students:
-        done = subprocess.run(
-            [*command, student], cwd=places.home, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise SystemExit(done.stderr)
-    return time.perf_counter() - start
+    argv = [[*command, student] for student in students]
+    quiet: dict[str, Any] = {"cwd": places.home, "check": True, "capture_output": True}
+    return timed(lambda: [subprocess.run(one, **quiet) for one in argv])[1]
 
 
 def seconds(call: Callable[[], Any], times: int = 3) -> float:
     """The median time of a call."""
-    found = []
-    for _ in range(times):
-        start = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - start)
-    return statistics.median(found)
+    return statistics.median(timed(call)[1] for _ in range(times))
 
 
 def parts(places: Places, student: str) -> dict[str, float]:
@@ -132,25 +118,6 @@ def empty() -> None:
     subprocess.run(argv, check=True, env=environment(HOME))
 
 
-def starts() -> dict[str, float]:
-    """Seconds that it takes until a kernel answers, in an interpreter of its own or a copy."""
-    script = (
-        "import sys, time; from grading import sandbox, warm; import nbformat\n"
-        "if sys.argv[1] == 'own': warm.cold = lambda: 'for comparison'\n"
-        "for _ in range(4):\n"
-        "    start = time.perf_counter()\n"
-        "    sandbox.run(nbformat.v4.new_notebook(cells=[]), sandbox.Scene())\n"
-        "    print(time.perf_counter() - start)\n"
-    )
-    found = {}
-    for way in ("own", "copy"):
-        argv = [sys.executable, "-c", script, way]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
-        first, *others = map(float, done.stdout.split())
-        found[way], found[f"{way}, the first"] = statistics.median(others), first
-    return found
-
-
 def hours(count: int, cores: int, found: dict[str, float], desk: int) -> tuple[float, float]:
     """Hours of a class: on one machine with so many cores, and in a cluster beside a desk."""
     serial = sum(value for name, value in found.items() if name.startswith("desk"))
@@ -161,9 +128,7 @@ def hours(count: int, cores: int, found: dict[str, float], desk: int) -> tuple[f
 
 def main() -> None:
     """Print seconds for a submission and their ratios; stop if the points differ."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--students", type=int, default=22)
-    students = [f"s{i}" for i in range(parser.parse_args().students)]
+    students = [f"s{i}" for i in range(option("students", 22))]
     ways: dict[str, Callable[[Places, list[str]], float]] = {
         "one process": partial(ours, processes=1),
         "two processes": partial(ours, processes=2),
@@ -206,11 +171,6 @@ def tell(found: dict[str, float]) -> None:
     for name, value in found.items():
         print(f"  {name:<58} {value:6.2f}")
     print(f"submissions begin {'cold: ' + reason if (reason := warm.cold()) else 'warm'}")
-    until = starts()
-    print("until a kernel answers and its sandbox is gone again, seconds")
-    print(f"  an interpreter of its own {until['own']:6.2f}   1.00x")
-    print(f"  a copy of a warm one      {until['copy']:6.2f}   {until['copy'] / until['own']:.2f}x")
-    print(f"  the first copy, of each process that grades {until['copy, the first']:.2f}")
     desk = 2
     print(
         "hours, extrapolated from these parts: on one machine, whose cores do all; in a cluster of "

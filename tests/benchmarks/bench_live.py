@@ -9,15 +9,13 @@ run it with `python tests/benchmarks/bench_live.py`.
 
 import functools
 import http.server
-import shutil
 import threading
-from pathlib import Path
 from statistics import median
 
 from playwright.sync_api import Page, sync_playwright
+from timing import ROOT, chromium
 
-SITE = Path(__file__).resolve().parents[2] / "build" / "book" / "html"
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+SITE = ROOT / "build" / "book" / "html"
 PRESSES = 40
 MODELS = ("reviews-gpt", "minilm", "smollm2")
 PRESS = """async ([model, words, presses, anew]) => {
@@ -62,8 +60,7 @@ def main() -> None:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with sync_playwright() as play:
-        path = shutil.which("chromium") or shutil.which("chromium-browser")
-        browser = play.chromium.launch(executable_path=path, args=FLAGS)
+        browser = chromium(play)
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(f"http://127.0.0.1:{server.server_port}/try.html")
         for model in MODELS:

@@ -8,7 +8,6 @@ choice, then as the course has it (see `attnlib._one_thread_in_a_kernel`). A loo
 than its share of the time is stopped, and its whole time is worked out from the steps it made.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -31,6 +30,7 @@ def run(steps, seconds):
     return done.seconds * steps / done.steps
 warm = run(3, 5.0)
 """
+STEPS, CAP = 60, 30.0  # of a loop, and the seconds that it may take
 COURSE: dict[str, str] = {}
 EVERY_CORE = {"OMP_NUM_THREADS": str(os.cpu_count())}
 Seconds = dict[str, float]
@@ -63,36 +63,32 @@ def busy_process() -> Iterator[None]:
         process.wait()
 
 
-def loops(clients: list[BlockingKernelClient], steps: int, cap: float) -> float:
+def loops(clients: list[BlockingKernelClient]) -> float:
     """Run the loop in all kernels at once, and return the mean of their seconds."""
-    question = {"user_expressions": {"seconds": f"run({steps}, {cap})"}, "store_history": False}
+    question = {"user_expressions": {"seconds": f"run({STEPS}, {CAP})"}, "store_history": False}
     for client in clients:
         client.execute("", **question)
-    replies = [client.get_shell_msg(timeout=60 + 4 * cap) for client in clients]
+    replies = [client.get_shell_msg(timeout=60 + 4 * CAP) for client in clients]
     told = [reply["content"]["user_expressions"]["seconds"]["data"] for reply in replies]
     return sum(float(data["text/plain"]) for data in told) / len(told)
 
 
-def measure(settings: dict[str, str], steps: int, cap: float) -> Seconds:
+def measure(settings: dict[str, str]) -> Seconds:
     """Seconds of one loop, by what runs beside it."""
     found: Seconds = {}
     with ExitStack() as stack:
         clients = [stack.enter_context(kernel(settings)) for _ in range(4)]
-        found["alone"] = loops(clients[:1], steps, cap)
+        found["alone"] = loops(clients[:1])
         with busy_process():
-            found["beside one busy process"] = loops(clients[:1], steps, cap)
-        found["four at once"] = loops(clients, steps, cap)
+            found["beside one busy process"] = loops(clients[:1])
+        found["four at once"] = loops(clients)
     return found
 
 
 def main() -> None:
     """Print a line per situation; stop if one busy process costs the course more than 1.6 times."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--cap", type=float, default=30.0, help="seconds that a loop may take")
-    options = parser.parse_args()
-    default, ours = (measure(choice, options.steps, options.cap) for choice in (EVERY_CORE, COURSE))
-    print(f"{options.steps} steps of 16 x 64, 2 layers, d_model 64, {os.cpu_count()} cores")
+    default, ours = (measure(choice) for choice in (EVERY_CORE, COURSE))
+    print(f"{STEPS} steps of 16 x 64, 2 layers, d_model 64, {os.cpu_count()} cores")
     for name, seconds in ours.items():
         print(
             f"  {name:<24} every core {default[name]:6.1f} s   one thread {seconds:6.1f} s   "

@@ -3,25 +3,22 @@
     python tests/benchmarks/bench_smollm2.py
 
 Loading stands beside `gguf`, which reads and unpacks the same file; writing and the maps beside
-`transformers`' Llama with the same weights; the cache beside what as many keys as queries would
-take. A page of `explore` is measured in `bench_view.py`. Memory is that of a process of its own.
+`transformers`' Llama with the same weights. A page of `explore` is measured in `bench_view.py`.
+Memory is that of a process of its own.
 """
 
-import argparse
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from bench_layer import compare
-from torch import Tensor, nn
+from timing import compare, option, timed
+from torch import Tensor
+from twins import smollm2_twin
 
 from attnlib.data import reviews
 from attnlib.decoding import greedy
-from attnlib.models import KVCache
-from attnlib.pretrained import LanguageModel, smollm2
+from attnlib.pretrained import smollm2
 from attnlib.pretrained.published import smollm2_file
 
 NEW, LENGTH = 60, 100
@@ -35,13 +32,6 @@ print(before, most())
 """
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    """How long something takes that is done once."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def unpacked_by_gguf() -> dict[str, Any]:
     """Every tensor of the file by the reference reader."""
     from gguf import GGUFReader, dequantize
@@ -50,45 +40,12 @@ def unpacked_by_gguf() -> dict[str, Any]:
     return {t.name: dequantize(t.data, t.tensor_type) for t in tensors}
 
 
-def in_transformers(lm: LanguageModel) -> nn.Module:
-    """The reference implementation with the same weights, as `transformers` reads the file."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    config = lm.model.config
-    theirs = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=config.vocab_size,
-            hidden_size=config.d_model,
-            num_hidden_layers=config.layers,
-            num_attention_heads=config.heads,
-            num_key_value_heads=config.kv_heads,
-            intermediate_size=config.d_ff,
-            max_position_embeddings=config.max_len,
-            rope_parameters={"rope_type": "default", "rope_theta": config.rotary_base},
-            rms_norm_eps=config.norm_eps,
-            tie_word_embeddings=True,
-            eos_token_id=None,
-            attn_implementation="eager",
-        )
-    )
-    found = load_gguf_checkpoint(
-        str(smollm2_file().path), return_tensors=True, model_to_load=theirs
-    )
-    theirs.load_state_dict(found["tensors"], strict=False)
-    return theirs.eval()
-
-
 def main() -> None:
     """Print every figure beside its reference."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=3)
-    repetitions = parser.parse_args().repetitions
-    ours = seconds(smollm2)
+    repetitions = option("repetitions", 3)
+    ours = timed(smollm2)[1]
     print(f"{'load: ours, and gguf reads and unpacks':<44} {ours:.1f} s and ", end="", flush=True)
-    theirs = seconds(unpacked_by_gguf)
+    theirs = timed(unpacked_by_gguf)[1]
     print(f"{theirs:.1f} s   ratio {ours / theirs:.2f}x")
     before, after = map(
         float, subprocess.check_output([sys.executable, "-c", MEMORY], text=True).split()
@@ -96,7 +53,7 @@ def main() -> None:
     print(f"{'memory: at its most, of it torch':<44} {after:.2f} GB, {before:.2f} GB")
 
     lm = smollm2()
-    reference = in_transformers(lm)
+    reference = smollm2_twin(lm.model.config, eos_token_id=None)
     ids = torch.tensor(lm.encode(reviews("imdb").test.texts[0])[:LENGTH])
 
     def write_ours() -> Tensor:
@@ -118,15 +75,6 @@ def main() -> None:
     works = (lambda: lm.model.trace(ids), maps_theirs)
     compare(
         f"trace of {LENGTH} tokens, {maps[:, :, 0, 0].numel()} maps", works, repetitions, "theirs"
-    )
-
-    config, cache = lm.model.config, KVCache(lm.model.config.layers)
-    with torch.no_grad():
-        lm.model(ids[None], cache=cache)
-    held = sum(x.nbytes for x in [*cache.keys, *cache.values] if x is not None)
-    every = 2 * config.layers * config.heads * 64 * LENGTH * 4
-    print(
-        f"{f'cache of {LENGTH} tokens, with a key for each head':<44} {held:,} and {every:,} bytes"
     )
 
 

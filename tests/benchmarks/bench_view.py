@@ -6,7 +6,6 @@ thread computed stands beside the time that passed: on a busy machine only the f
 Run it with `python tests/benchmarks/bench_view.py`.
 """
 
-import shutil
 import tempfile
 import time
 from itertools import pairwise
@@ -14,11 +13,11 @@ from pathlib import Path
 
 import torch
 from playwright.sync_api import CDPSession, Page, sync_playwright
+from timing import chromium
 
 from attnlib.trace import Trace
 from attnlib.widgets import explore
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 SIZES = ((6, 12, 12), (12, 12, 128), (12, 12, 512), (30, 9, 128), (30, 9, 512))
 MOVES, WARM = 100, 10
 MOVE = """(k) => {
@@ -65,7 +64,7 @@ def measure(page: Page, session: CDPSession, mode: str) -> str:
 def main() -> None:
     """Print, for every size, what the view weighs, and one line for each kind of picture."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = chromium(play)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable", {"timeDomain": "threadTicks"})

@@ -78,9 +78,7 @@ def test_a_tensor_survives_to_the_last_bit(dtype: str, shape: tuple[int, ...]) -
 
 def test_what_is_not_finite_survives() -> None:
     x = torch.tensor([math.nan, math.inf, -math.inf, 1.5])
-    assert torch.equal(through_json(x).nan_to_num(7.0), x.nan_to_num(7.0))
-    assert math.isnan(through_json(math.nan))
-    assert through_json(-math.inf) == -math.inf
+    torch.testing.assert_close(through_json(x), x, equal_nan=True)
 
 
 def test_a_tensor_with_a_gradient_and_a_view_can_be_encoded() -> None:
@@ -123,20 +121,14 @@ def test_a_huge_tensor_is_refused_before_it_is_written_out() -> None:
 @each(
     "data",
     [
-        {},
         {"a": 1, "b": 2},
         {"code": "x"},
-        {"tensor": 3},
         {"float": "x"},
-        {"float": []},
         {"tensor": {"dtype": "float32", "shape": [3], "data": [1.0]}},
         {"tensor": {"dtype": "float32", "shape": [-1, -1], "data": [1.0]}},
         {"tensor": {"dtype": "float32", "shape": [10**30, 0, 2], "data": []}},
         {"tensor": {"dtype": "object", "shape": [1], "data": [1]}},
-        {"array": {"dtype": "object", "shape": [1], "data": [1]}},
         {"tensor": {"dtype": "int64", "shape": [1], "data": [2**70]}},
-        {"tensor": {"dtype": "int64", "shape": [1], "data": [[1]]}},
-        {"tensor": {"dtype": "float32", "shape": "1", "data": None}},
         {"tuple": 3},
         {"dict": [1]},
         object(),
@@ -158,7 +150,7 @@ def test_data_of_any_depth_is_a_value_error_or_a_value() -> None:
 # comparing
 
 
-A = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+A, UP = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), torch.tensor([0, 0, 0.5])
 
 
 @each(
@@ -166,13 +158,10 @@ A = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     [
         (A, A + 5e-5),
         (1.0, 1),
-        (0.5, 0.50001),
         (torch.tensor([math.nan]),) * 2,
         (None, None),
         (torch.tensor([math.inf, 1.0]), torch.tensor([math.inf, 1.0])),
-        ("a", "a"),
         (3, 3),
-        (True, True),
         ((A, [1]), (A, [1])),
         ({"a": A}, {"a": A}),
         (math.nan, math.nan),
@@ -195,16 +184,10 @@ def test_what_is_right(expected: Any, answer: Any) -> None:
         (A, A.numpy(), "is a float32 numpy array of shape (2, 3), expected a float32 tensor"),
         (A, A.tolist(), "the answer is a list of 2, expected a float32 tensor of shape (2, 3)"),
         (A, None, "the answer is None, expected a float32 tensor"),
-        (
-            A,
-            A + torch.tensor([0, 0, 0.5]),
-            "2 of 6 values of the answer differ; the largest"
-            " difference is at [0, 2]: got 3.5, expected 3",
-        ),
-        (A, A * math.nan, "6 of 6 values of the answer differ"),
+        (A, A + UP, "2 of 6 values of the answer differ"),
+        (A, A + UP, "the largest difference is at [0, 2]: got 3.5, expected 3"),
         (torch.tensor([math.inf]), torch.tensor([-math.inf]), "got -inf, expected inf"),
         (torch.tensor([math.inf]), torch.tensor([1e30]), "got 1e+30, expected inf"),
-        (torch.tensor([1.0]), torch.tensor([math.inf]), "got inf, expected 1"),
         (torch.tensor([True]), torch.tensor([False]), "got False, expected True"),
         (torch.tensor(2), torch.tensor(3), "at []: got 3, expected 2"),
         (torch.tensor([2**62]), torch.tensor([2**62 + 1]), "1 of 1 values"),
@@ -213,8 +196,6 @@ def test_what_is_right(expected: Any, answer: Any) -> None:
         (3, 3.0, "the answer is a float, expected an int"),
         (True, 1, "the answer is an int, expected a bool"),
         (3, 4, "the answer is 4, expected 3"),
-        (0.5, 0.501, "the answer is 0.501, expected 0.5"),
-        ("ab", "a", "the answer is 'a', expected 'ab'"),
         ((A, 1), [A, 1], "the answer is a list of 2, expected a tuple of 2"),
         ((A, A), (A, A.T), "answer[1] has the shape"),
         ([1, 2], [1], "the answer has 1 items, expected 2, got [1], expected [1, 2]"),
@@ -338,15 +319,12 @@ def raised_by(source: str, *args: Any) -> str:
     [
         ("x @ torch.ones(3, 2, dtype=torch.float64)", "dtype=x.dtype"),
         ("torch.stack([x] * 4) @ torch.ones(2, 3).T.double()", "dtype=x.dtype"),
-        ("x @ x", "the shapes do not fit"),
-        ("x + torch.ones(4)", "the shapes do not fit"),
-        ("torch.cat([x, torch.ones(4)])", "the shapes do not fit"),
+        ("x @ x", "(line 2: `return x @ x`): the shapes do not fit"),
         ("1 if x > 0 else 2", "torch.where chooses entry by entry"),
         ("x.item()", "sum or pick first"),
         ("math.exp(x)", "sum or pick first"),
         ("x[5]", "an index is larger than its axis"),
         ("x.sum(2)", "this tensor has not so many axes"),
-        ("torch.nn.functional.normalize(x[0])", "(line 2: `return torch.nn.functional.normal"),
         ("torch.nn.functional.normalize(x[0])", "this tensor has not so many axes"),
         ("x.numpy().sum(2)", "this tensor has not so many axes"),
         ("x.numpy() @ x.numpy()", "the shapes do not fit"),
@@ -355,17 +333,11 @@ def raised_by(source: str, *args: Any) -> str:
         ("x.numpy().reshape(4, 4)", "the shapes do not fit"),
         ("np.stack([x.numpy(), np.ones(4)])", "the shapes do not fit"),
         ("torch.nn.functional.cross_entropy(x, torch.zeros(3).long())", "the shapes do not fit"),
-        (
-            "torch.distributions.Categorical(probs=x * math.nan).entropy()",
-            "some values are not what is wanted there, such as NaN",
-        ),
+        ("torch.distributions.Categorical(probs=x * math.nan).entropy()", "such as NaN"),
         ("[1][3]", "an index is larger than its axis"),
         ("print().sum()", "is a `return` missing"),
         ("'a' + ('b',)", "a string, a list and a tuple are three things"),
-        (
-            "torch.nn.functional.cross_entropy(x[None], torch.zeros(1, 2).long())",
-            "the classes on axis 1",
-        ),
+        ("torch.nn.functional.cross_entropy(x[None], torch.zeros(1, 2).long())", "on axis 1"),
     ],
 )
 def test_an_error_of_the_framework_gets_a_sentence(body: str, told: str) -> None:
@@ -390,16 +362,12 @@ def test_an_error_of_the_students_own_gets_no_sentence() -> None:
     assert "the shapes do not fit" not in told
 
 
-def test_an_unexpected_nan_is_explained() -> None:
-    told = str(difference(torch.tensor([1.0]), torch.tensor([math.nan]), 1e-4))
-    assert "NaN comes of 0/0" in told
-    assert "NaN" not in str(difference(torch.tensor([1.0]), torch.tensor([2.0]), 1e-4))
-
-
-def test_an_unexpected_infinity_is_explained() -> None:
-    told = str(difference(torch.tensor([1.0]), torch.tensor([-math.inf]), 1e-4))
+def test_an_unexpected_nan_or_infinity_is_explained() -> None:
+    one, due = torch.tensor([1.0]), torch.tensor([math.inf, 1.0])
+    assert "NaN comes of 0/0" in str(difference(one, one * math.nan, 1e-4))
+    assert "NaN" not in str(difference(one, one + 1, 1e-4))
+    told = str(difference(one, torch.tensor([-math.inf]), 1e-4))
     assert "got -inf, expected 1 (∞ comes of a division by 0, or of log 0" in told
-    due = torch.tensor([math.inf, 1.0])
     assert "∞ comes" not in str(difference(due, torch.tensor([math.inf, 2.0]), 1e-4))
     assert "∞ comes" not in str(difference(due, torch.tensor([1.0, 1.0]), 1e-4))
 
@@ -493,13 +461,6 @@ def test_an_interrupt_ends_the_asking_and_keeps_what_was_answered() -> None:
     assert calls == [0, 1]
     assert answers[0].output == 0
     assert [type(a.output) for a in answers[1:]] == [Raised] * 3
-
-
-def test_the_line_that_raised_is_told() -> None:
-    f = run("def f(x):\n    y = x + 1\n    return y @ y\n")["f"]
-    told = read_answers(ask("f", f, [to_json((A,))]))[0].output.error
-    assert "(line 3: `return y @ y`)" in told
-    assert told.startswith("RuntimeError: ")
 
 
 @each(
@@ -672,16 +633,12 @@ def test_an_unknown_task_is_told_the_known_ones(beside: Path) -> None:
         check("duoble", own("def double(x):\n    return 2 * x"))
 
 
-def test_a_missing_file_is_told_what_to_do(beside: Path) -> None:
-    (beside / "checks.json").unlink()
-    with pytest.raises(NotYet, match="checks.json is missing: .* Unpack the whole folder"):
-        check("double", own("def double(x):\n    return 2 * x"))
-
-
-def test_a_damaged_file_is_told_what_to_do(beside: Path) -> None:
-    (beside / "checks.json").write_text("{")
-    with pytest.raises(NotYet, match="checks.json is damaged: .* Unpack the whole folder"):
-        check("double", own("def double(x):\n    return 2 * x"))
+def test_a_damaged_or_missing_file_is_told_what_to_do(beside: Path) -> None:
+    file = beside / "checks.json"
+    for what, change in (("damaged", lambda: file.write_text("{")), ("missing", file.unlink)):
+        change()
+        with pytest.raises(NotYet, match=f"checks.json is {what}: .* Unpack the whole folder"):
+            check("double", own("def double(x):\n    return 2 * x"))
 
 
 def test_a_solution_finds_the_cases_of_its_exercise(

@@ -6,6 +6,7 @@ import pytest
 import torch
 from each import each
 from tiny import assert_near, config_of, ids_of, model_of
+from twins import gpt2
 
 from attnlib.explain.patching import (
     activation_patching,
@@ -82,17 +83,14 @@ def test_a_term_is_what_is_lost_without_it_where_nothing_comes_after():
 @pytest.fixture(scope="module")
 def both():
     """A small GPT-2 with random weights, ours and the reference implementation."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    sizes = {"vocab_size": 13, "n_embd": 8, "n_layer": 3, "n_head": 2, "n_positions": 12}
+    config = replace(TransformerConfig.gpt2(), vocab_size=13, d_model=8, layers=3, heads=2)
+    config = replace(config, d_ff=32, max_len=12)
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        theirs = GPT2LMHeadModel(GPT2Config(**sizes, attn_implementation="eager")).eval().double()
+        theirs = gpt2(config).double()
         with torch.no_grad():
             for parameter in theirs.parameters():
                 parameter += 0.3 * torch.randn_like(parameter)
-    config = replace(TransformerConfig.gpt2(), vocab_size=13, d_model=8, layers=3, heads=2)
-    config = replace(config, d_ff=32, max_len=12)
     ours = model_of(config)
     ours.load_state_dict(convert(theirs.state_dict(), config, "gpt2"))
     return ours, theirs

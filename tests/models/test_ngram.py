@@ -53,15 +53,6 @@ def by_hand(stream: list[int], context: list[int], n: int, smoothing: float | st
 
 
 @settings(deadline=None)
-@given(streams, st.integers(1, 5), smoothings, streams)
-def test_count_model_is_a_proper_distribution(stream, n, smoothing, context):
-    p = CountModel(n, D, smoothing).fit(stream).probabilities(context)
-    assert p.shape == (D,)
-    assert (p > 0).all()
-    assert p.sum().item() == pytest.approx(1, abs=1e-12)
-
-
-@settings(deadline=None)
 @given(streams.filter(len), st.integers(1, 4), smoothings, streams)
 @example(torch.tensor([0, 1, 0, 1, 0, 2]), 2, "witten-bell", torch.tensor([0]))
 def test_count_model_equals_the_definition(stream, n, smoothing, context):
@@ -179,6 +170,7 @@ def test_neural_ngram_equals_its_definition(n, length, seed):
     model = NeuralNgram(D, n, d_model=3, d_hidden=4)
     torch.nn.init.uniform_(model.b)
     ids = torch.randint(D, (1, length))
+    torch.testing.assert_close(model(ids), model.hidden(ids) @ model.W_U)
     for t, found in enumerate(model(ids)[0]):
         inputs = [model.W_E[ids[0, t - i]] if t >= i else model.before for i in range(n - 1)]
         hidden = torch.tanh(torch.cat(inputs) @ model.W_H.reshape(-1, 4) + model.b)
@@ -198,33 +190,7 @@ def test_a_token_outside_the_window_is_invisible(n, where, seed):
     assert torch.equal(moved, inside)  # outside the window: bit for bit the same
 
 
-@pytest.mark.claim(35)
-@each("name", ["zero-layer", "ngram-3", "ngram-5"])
-def test_text_is_generated(name):
-    """Fifty sampled tokens are text, and the model's own guess beats a shuffle of them."""
-    bpe, model = pretrained.tokenizer(), pretrained.load(name)
-    generator, ids = torch.Generator().manual_seed(0), torch.tensor(bpe.encode("This film"))
-    with torch.no_grad():
-        for _ in range(50):
-            p = model(ids[None])[0, -1].softmax(-1)
-            ids = torch.cat([ids, torch.multinomial(p, 1, generator=generator)])
-        text = bpe.decode(ids.tolist())
-        mixed = ids[torch.randperm(len(ids), generator=generator)]
-        nats = [F.cross_entropy(model(x[None])[0, :-1], x[1:]).item() for x in (ids, mixed)]
-    assert text.startswith("This film")
-    assert len(text.split()) > 15
-    assert nats[0] < nats[1] - 1
-
-
 @each("n", [0, 1])
 def test_a_window_of_no_tokens(n):
     with pytest.raises(ValueError, match=f"n ≥ 2 .* got n = {n}"):
         NeuralNgram(D, n, 3, 4)
-
-
-@each("model", [ZeroLayer(D, 3), NeuralNgram(D, 2, 3, 4), NeuralNgram(D, 4, 3, 4)])
-def test_one_interface(model):
-    ids = torch.randint(D, (2, 6))
-    assert model(ids).shape == (2, 6, D)
-    torch.testing.assert_close(model(ids), model.hidden(ids) @ model.W_U)
-    assert model(ids[:, :0]).shape == (2, 0, D)

@@ -74,14 +74,7 @@ def test_padding_of_the_target_does_not_count_in_the_loss(kind: str | None) -> N
     torch.testing.assert_close(translation_loss(model, (source, wider)), by_hand)
 
 
-@each(
-    "rows, message",
-    [
-        ([[3, 0, 4]], "only at the end"),
-        ([[0, 3, 4]], "only at the end"),
-        ([[3, 4, 2], [0, 0, 0]], "every source row needs a token"),
-    ],
-)
+@each("rows, message", [([[3, 0, 4]], "only at the end"), ([[3], [0]], "row needs a token")])
 def test_padding_elsewhere_is_refused(rows: list[list[int]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         model_of("dot").encoder_output(torch.tensor(rows))
@@ -177,21 +170,6 @@ def test_forward_sees_no_later_target_token(kind: str | None) -> None:
     before, after = model(source, target), model(source, changed)
     assert torch.equal(before[:, :3], after[:, :3])
     assert not torch.allclose(before[:, 3:], after[:, 3:])
-
-
-@each("kind", ["additive", "dot"])
-def test_gradients_of_the_alignment_model_equal_finite_differences(kind: str) -> None:
-    model = model_of(kind, d_model=4).double()
-    source, target = pad(sources()), torch.randint(3, 9, (5, 4))
-    names = [name for name in ("W", "U", "v") if hasattr(model, name)]
-
-    def loss(*values: Tensor) -> Tensor:
-        given = dict(zip(names, values, strict=True))
-        logits = torch.func.functional_call(model, given, (source, target))
-        return logits.log_softmax(-1)[..., 3].mean()
-
-    parameters = [getattr(model, name).detach().clone().requires_grad_() for name in names]
-    assert torch.autograd.gradcheck(loss, parameters, eps=1e-6, atol=1e-7)
 
 
 # --- decoding ---------------------------------------------------------------------------------

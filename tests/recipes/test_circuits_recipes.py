@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 from each import each
+from few import few_of, with_tokenizer
 
 from attnlib import pretrained
-from attnlib.data import Reviews, Split, reviews
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.pretrained import checkpoints
 from recipes import circuits, language
 from recipes.__main__ import main
 
@@ -18,19 +17,13 @@ from recipes.__main__ import main
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     """40 reviews of 800 letters, few measured windows, and an empty folder with the tokenizer."""
-    whole = reviews("imdb")
-    cut = {
-        part: Split(tuple(t[:800] for t in getattr(whole, part).texts[:40]), (0,) * 40)
-        for part in ("train", "validation", "test")
-    }
+    few = few_of("imdb", 800, 40, 40, 40)
     for module in (circuits, language):
-        monkeypatch.setattr(module, "reviews", lambda source: Reviews(**cut))
+        monkeypatch.setattr(module, "reviews", lambda source: few)
     monkeypatch.setattr(circuits, "ROWS", 3)
     monkeypatch.setattr(circuits, "REVIEWS", 4)
     monkeypatch.setenv("TQDM_DISABLE", "1")
-    for name in ("reviews-bpe.bpe", "reviews-bpe.json"):
-        (tmp_path / name).write_bytes((checkpoints.FOLDER / name).read_bytes())
-    monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
+    with_tokenizer(monkeypatch, tmp_path)
     return tmp_path
 
 

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 import torch
 from each import each
+from few import few_of
 from torch.nn import functional as F
 
 from attnlib import pretrained
-from attnlib.data import Reviews, Split, reviews
 from attnlib.pretrained import checkpoints, classifier
 from attnlib.training import classification as training
 from attnlib.training.classification import examples, vocabulary
@@ -23,12 +23,8 @@ SHIPPED_RESULT = pretrained.card("guided")
 @pytest.fixture
 def few_reviews(monkeypatch, tmp_path):
     """60 training and 20 test texts of each source, and checkpoints in an empty folder."""
-    few = {}
-    for source in ("rotten_tomatoes", "imdb"):
-        whole = reviews(source)
-        parts = (whole.train, 60), (whole.validation, 20), (whole.test, 20)
-        cut = (Split(tuple(t[:300] for t in p.texts[:n]), p.labels[:n]) for p, n in parts)
-        few[source] = Reviews(*cut)
+    few = {source: few_of(source, 300, 60, 20, 20) for source in ("rotten_tomatoes", "imdb")}
+    for source in few:
         vocabulary(source)  # the words are those of the whole source
     monkeypatch.setattr(training, "reviews", few.get)
     monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)

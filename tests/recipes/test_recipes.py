@@ -2,15 +2,15 @@
 
 import json
 import math
-import subprocess
+import runpy
 import sys
 from itertools import count
 
 import pytest
 import torch
+from few import few_of, with_tokenizer
 
 from attnlib import pretrained
-from attnlib.data import Reviews, Split, reviews
 from attnlib.models import NeuralNgram, ZeroLayer
 from attnlib.pretrained import checkpoints
 from attnlib.tokenizers import BPE
@@ -25,23 +25,11 @@ TRAINED = language.LANGUAGE_MODELS | language.POSITIONS
 @pytest.fixture
 def few_reviews(monkeypatch):
     """30 training and 6 test texts of IMDB, 400 letters each, in batches of two windows."""
-    whole = reviews("imdb")
-
-    def cut(part, n):
-        return Split(tuple(text[:400] for text in part.texts[:n]), part.labels[:n])
-
-    few = Reviews(cut(whole.train, 30), cut(whole.validation, 6), cut(whole.test, 6))
+    few = few_of("imdb", 400, 30, 6, 6)
     monkeypatch.setattr(language, "reviews", lambda source: few)
     monkeypatch.setattr(language, "BATCH", 2)
     monkeypatch.setenv("TQDM_DISABLE", "1")
     return few
-
-
-def with_tokenizer(monkeypatch, folder):
-    """`pretrained` looks into `folder`, where the course's tokenizer is already."""
-    for name in ("reviews-bpe.bpe", "reviews-bpe.json"):
-        (folder / name).write_bytes((checkpoints.FOLDER / name).read_bytes())
-    monkeypatch.setattr(checkpoints, "FOLDER", folder)
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -74,6 +62,7 @@ def test_recipe_resumes_after_an_interrupt(few_reviews, monkeypatch, tmp_path):
     real, calls = language.next_token_loss, count()
 
     def loss(*arguments, **settings):
+        assert settings == {"dtype": language.quickest()}
         if next(calls) == 2:
             raise KeyboardInterrupt
         return real(*arguments, **settings)
@@ -129,24 +118,13 @@ def test_what_is_learned_is_the_embedding_over_its_scale(
         ("AVX512", None, torch.float32),  # a torch that cannot tell
     ],
 )
-def test_logits_are_in_bfloat16_only_where_the_processor_has_it(
-    level, able, dtype, few_reviews, monkeypatch, tmp_path
-):
+def test_logits_are_in_bfloat16_only_where_the_processor_has_it(level, able, dtype, monkeypatch):
     if able is None:
         monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     else:
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able, raising=False)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: level)
-    used = set()
-
-    def loss(model, window, dtype):
-        used.add(dtype)
-        return model.W_U.square().mean()
-
-    monkeypatch.setattr(language, "next_token_loss", loss)
-    with_tokenizer(monkeypatch, tmp_path)
-    main(["zero-layer", "--steps", "1", "--folder", str(tmp_path)])
-    assert used == {dtype}
+    assert language.quickest() == dtype
 
 
 def test_recipe_of_the_tokenizer(few_reviews, monkeypatch, tmp_path):
@@ -217,21 +195,15 @@ def test_the_stored_sweep_is_that_of_the_recipe():
     assert list(card["networks"]) == list(ngram_seeds.NETWORKS)
 
 
-def test_unknown_recipe_lists_the_known(capsys):
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules")
+def test_unknown_recipe_lists_the_known(capsys, monkeypatch):
     for arguments in (["zero-layr"], []):
+        monkeypatch.setattr(sys, "argv", ["recipes", *arguments])
         with pytest.raises(SystemExit) as stopped:
-            main(arguments)
+            runpy.run_module("recipes", run_name="__main__")  # as python -m recipes does
         assert stopped.value.code == 2
         message = capsys.readouterr().err
         assert all(name in message for name in RECIPES)
-
-
-def test_command_line_of_the_module():
-    command = [sys.executable, "-W", "error", "-m", "recipes", "nonsense"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "zero-layer, ngram-3" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_table_measures_every_model(few_reviews, monkeypatch, tmp_path, capsys):

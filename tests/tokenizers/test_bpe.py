@@ -19,6 +19,7 @@ import torch
 from each import each
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from twins import bpe_twin
 
 import attnlib
 from attnlib.data import reviews
@@ -62,20 +63,6 @@ def shipped() -> BPE:
 @cache
 def gpt2() -> BPE:
     return BPE.gpt2()
-
-
-def train_reference(texts: Any, vocab_size: int) -> Any:
-    """`tokenizers` on the same texts; its vocabulary lacks our special token."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size - 1, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer
 
 
 def reference_merges(tokenizer: Any) -> tuple[tuple[int, int], ...]:
@@ -165,14 +152,8 @@ def test_training_stops_when_no_pair_is_left():
 def test_ids_are_the_bytes_then_the_merges_then_the_special_tokens():
     bpe = BPE.train(["hello hello"], 260, special_tokens=("<a>", "<b>"), progress=False)
     assert sorted(bpe.vocab[i] for i in range(256)) == [bytes([b]) for b in range(256)]
-    assert [bpe.vocab[i] for i in (0, 93, 94, 188, 220, 255)] == [
-        b"!",
-        b"~",
-        b"\xa1",
-        b"\x00",
-        b" ",
-        b"\xad",
-    ]
+    some = b"".join(bpe.vocab[i] for i in (0, 93, 94, 188, 220, 255))
+    assert some == b"!~\xa1\x00 \xad"
     assert bpe.special_tokens == {"<a>": 258, "<b>": 259}
     assert list(bpe.vocab) == list(range(260)) == list(range(bpe.vocab_size))
     assert bpe.vocab[259] == b"<b>"
@@ -183,18 +164,10 @@ def test_ids_are_the_bytes_then_the_merges_then_the_special_tokens():
 
 @pytest.mark.claim(13)
 @settings(deadline=None)
-@given(text)
-def test_any_unicode_comes_back(string: str):
-    for bpe in (shipped(), gpt2(), BPE(())):
-        assert bpe.decode(bpe.encode(string)) == string
-
-
-@pytest.mark.claim(13)
-@settings(deadline=None)
-@given(st.binary())
+@given(st.binary() | text.map(str.encode))
 @example(b"\xff\xfe\x00 \xed\xa0\x80 caf\xc3")
 def test_any_bytes_come_back(data: bytes):
-    for bpe in (shipped(), gpt2()):
+    for bpe in (shipped(), gpt2(), BPE(())):
         assert bpe.decode_bytes(bpe.encode(data)) == data
 
 
@@ -210,7 +183,7 @@ def test_merges_are_those_of_counting_again_before_each_merge(texts: list[str]):
 def test_ascii_is_cut_as_all_other_text_is():
     """`re` cuts it, and `regex` what has other signs: each pair of signs, and longer strings."""
     draw, kinds = random.Random(0), " \n\t\x1c\x85aZ09'_!sdmtlver"
-    longer = ["".join(draw.choices(kinds, k=draw.randrange(3, 12))) for _ in range(20_000)]
+    longer = ["".join(draw.choices(kinds, k=draw.randrange(3, 12))) for _ in range(4_000)]
     pairs = [chr(i) + chr(j) for i in range(128) for j in range(128)]
     assert [pre_tokenize(s) for s in pairs] == [regex.findall(PUBLISHED, s) for s in pairs]
     assert [pre_tokenize(s) for s in longer] == [regex.findall(PUBLISHED, s) for s in longer]
@@ -253,22 +226,20 @@ def test_any_ids_can_be_shown(ids: list[int]):
 @pytest.mark.claim(13)
 @each("part", [slice(2_000), slice(9, 300, 3)])
 def test_merges_of_some_reviews_equal_those_of_tokenizers(part: slice):
+    """In the order of the data for them, and the reverse order for us."""
     texts = imdb()[part]
-    theirs = reference_merges(train_reference(texts, 2_000))
-    assert BPE.train(texts, 2_000, progress=False).merges == theirs
+    theirs = reference_merges(bpe_twin(texts, 2_000))
+    assert BPE.train(reversed(texts), 2_000, progress=False).merges == theirs
 
 
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.claim(13)
-def test_merges_and_ids_of_all_reviews_equal_those_of_tokenizers():
-    """All 25,000, in the order of the data for them and the reverse order for us."""
-    theirs = train_reference(imdb(), 4096)
-    ours = BPE.train(reversed(imdb()), 4096, progress=False)
-    assert ours.merges == reference_merges(theirs)
-    assert ours == shipped(), "reviews-bpe is not what its command makes"
-    for string in (*imdb()[:1_000], *STRANGE):
-        assert ours.encode(string) == theirs.encode(string).ids
+def test_the_shipped_merges_are_those_of_tokenizers_for_all_reviews():
+    theirs = bpe_twin(imdb(), 4096)
+    assert shipped().merges == reference_merges(theirs), "not what its command makes"
+    for string in (*imdb()[:300], *STRANGE):
+        assert shipped().encode(string) == theirs.encode(string).ids
 
 
 def test_the_shipped_merges_match_their_card():
@@ -319,30 +290,24 @@ def test_gpt2_has_the_ids_of_its_own_file():
 
 @pytest.mark.claim(13)
 def test_gpt2_encodes_reviews_as_tiktoken():
-    for string in imdb()[:1_500]:
+    for string in imdb()[:300]:
         assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
 
 
 @each("string", STRANGE)
 def test_gpt2_encodes_strange_texts_as_tiktoken(string: str):
     assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
-    assert gpt2().decode(gpt2().encode(string)) == string
 
 
 @settings(deadline=None, max_examples=300)
+@example("\ud800")  # lone surrogates are read as tiktoken reads them
+@example("a\udc80b \ud83d\ude00 \ude00\ud83d")
 @given(
     text
+    | st.text(st.characters(exclude_categories=("Cn",), categories=None), max_size=9)
     | st.text(st.sampled_from(" \n\t\r'sdtrevml.,!0½éا😀\x00\x1c\x85\u00a0\u2028"), max_size=30)
 )
 def test_gpt2_encodes_random_unicode_as_tiktoken(string: str):
-    assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
-
-
-@settings(deadline=None)
-@given(st.text(st.characters(exclude_categories=("Cn",), categories=None)))
-@example("\ud800")
-@example("a\udc80b \ud83d\ude00 \ude00\ud83d")
-def test_lone_surrogates_are_read_as_tiktoken_reads_them(string: str):
     assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
 
 
@@ -384,18 +349,8 @@ def test_words_begin_at_spaces_punctuation_contractions_and_special_tokens():
     for token, word in zip(bpe.tokens(ids), bpe.word_ids(ids), strict=True):
         by_word[word] = by_word.get(word, "") + token
     assert list(by_word) == list(range(len(by_word)))
-    assert list(by_word.values()) == [
-        "Unwatchable",
-        ",",
-        " isn",
-        "'t",
-        " it",
-        "?",
-        END,
-        END,
-        " 1999",
-        "x",
-    ]
+    expected = "Unwatchable~,~ isn~'t~ it~?~END~END~ 1999~x".replace("END", END)
+    assert list(by_word.values()) == expected.split("~")
     assert bpe.word_ids([]) == ()
 
 
@@ -422,14 +377,8 @@ def test_the_other_scheme_has_the_special_tokens_first_and_is_saved(tmp_path: Pa
     assert repr(bpe) == "BPE(239 tokens: 235 bytes, 2 merges, 2 special)"
     assert list(bpe.vocab) == list(range(239))
     assert bpe.special_tokens == {"<a>": 0, "<b>": 1}
-    assert [bpe.vocab[i] for i in (0, 2, 19, 20, 237, 238)] == [
-        b"<a>",
-        b"!",
-        b"2",
-        b"3",
-        b"23",
-        b"232",
-    ]
+    for i, token in {0: b"<a>", 2: b"!", 19: b"2", 20: b"3", 237: b"23", 238: b"232"}.items():
+        assert bpe.vocab[i] == token
     assert bpe.encode("<b>232", allowed_special=True) == [1, 19, 20, 19]  # every digit is alone
     bpe.save(tmp_path / "a.bpe")
     again = BPE.load(tmp_path / "a.bpe")
@@ -477,8 +426,6 @@ def test_copies_and_pickles_leave_the_memory_behind():
     assert len(pickle.dumps(bpe)) == small
     assert same(bpe, pickle.loads(pickle.dumps(bpe)))
     assert same(bpe, copy.deepcopy(bpe))
-    other = BPE((), ("<a>", "<b>"))
-    assert pickle.loads(pickle.dumps(other)) == copy.copy(other) == other
     assert bpe != BPE(shipped().merges[:-1])
     assert bpe != BPE(shipped().merges, ("<other>",))
 
@@ -488,12 +435,9 @@ def test_the_memory_is_bounded():
     assert memory.cache_info().maxsize == 2**17
 
 
-@pytest.mark.parametrize(
-    "unit",
-    ["a", "!", " ", "\n", *(pytest.param(u, marks=pytest.mark.long) for u in ("ab", "the", "你"))],
-)
+@each("unit", ["a", "!", " ", "你"])
 def test_long_pre_tokens_do_not_hang(unit: str):
-    string = unit * (20_000 // len(unit))
+    string = unit * (20_000 // len(unit.encode()))
     assert gpt2().encode(string[:3_000]) == tiktoken_gpt2().encode_ordinary(string[:3_000])
     assert gpt2().decode(gpt2().encode(string)) == string
     assert BPE.train([string, "and more"], 260, progress=False).vocab_size == 260

@@ -47,6 +47,7 @@ def test_what_is_cut_off_is_counted(wordpiece):
     for words, left_out in ((1, 0), (510, 0), (511, 1), (2000, 1490)):
         assert wordpiece.left_out("film " * words) == left_out
         assert len(wordpiece.encode("film " * words)) + left_out == words + 2  # [CLS], [SEP]
+    assert wordpiece.word_ids([]) == ()
 
 
 def same_word(word_ids):
@@ -77,14 +78,6 @@ PIECES = st.sampled_from(["##", "#", "ing", "un", " ", "é", "東", "🎬", "[SE
 @given(text=st.text(max_size=30) | st.lists(PIECES, max_size=12).map("".join))
 def test_words_of_any_text_are_those_of_the_library(wordpiece, reference, text):
     check(wordpiece, reference, text)
-
-
-def test_words_by_hand(wordpiece):
-    ids = wordpiece.encode("An unwatchable ##film")
-    tokens = ["[CLS]", "an", "un", "##watch", "##able", "#", "#", "film", "[SEP]"]
-    assert wordpiece.tokens(ids) == tokens
-    assert wordpiece.word_ids(ids) == (0, 1, 2, 2, 2, 3, 4, 5, 6)
-    assert wordpiece.word_ids([]) == ()
 
 
 def test_a_long_text_is_cut_between_its_ends():

@@ -10,25 +10,11 @@ import torch
 from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import gpt, stream_of
 
-from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import evaluate, fit, loop, next_token_loss, shuffled, windows
 from recipes import resumed
 from recipes.resumed import Resumed
-
-D = 11
-
-
-def stream_of(n, seed=0):
-    return torch.randint(D, (n,), generator=torch.Generator().manual_seed(seed))
-
-
-def gpt(dropout=0.1, seed=0):
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return Transformer(
-            TransformerConfig(D, d_model=8, layers=1, heads=2, d_ff=8, dropout=dropout, max_len=6)
-        )
 
 
 def train(model, steps=8, **options):
@@ -70,18 +56,18 @@ class Point(torch.nn.Module):
         self.x = torch.nn.Parameter(torch.zeros(1))
 
 
+def moved(loss, start=0.0, **options):
+    """A point after some steps, and the history."""
+    model = Point()
+    torch.nn.init.constant_(model.x, start)
+    return model, fit(model, lambda step: step, loss, progress=False, **options)
+
+
 def rates_of(steps, **options):
     """The learning rate of every step: a constant gradient moves AdamW by just that."""
     places = []
-    fit(
-        Point(),
-        lambda step: step,
-        lambda model, _: model.x.sum(),
-        steps=steps,
-        progress=False,
-        on_step=lambda step, model: places.append(model.x.item()),
-        **options,
-    )
+    options["on_step"] = lambda step, model: places.append(model.x.item())
+    moved(lambda model, _: model.x.sum(), steps=steps, **options)
     return [before - after for before, after in pairwise(places)]
 
 
@@ -90,7 +76,7 @@ def rates_of(steps, **options):
 
 def test_training_lowers_the_loss():
     """A stream that counts 0, 1, 2, … 10, 0, 1, … leaves nothing to be unsure of."""
-    stream = torch.arange(500) % D
+    stream = torch.arange(500) % 11
     model = gpt(dropout=0.0)
     history = fit(
         model, windows(stream, 6, 8), next_token_loss, steps=60, lr=0.03, warmup=5, progress=False
@@ -129,19 +115,11 @@ def test_every_step_draws_its_own_bits():
             drawn.append(torch.rand(()).item())
             return model.x.sum()
 
-        fit(Point(), lambda step: step, loss, steps=6, seed=seed, progress=False)
+        moved(loss, steps=6, seed=seed)
         return drawn
 
     assert draws(1) == draws(1)
     assert len({*draws(1), *draws(2)}) == 12
-
-
-def test_model_is_trained_in_training_mode_and_left_in_evaluation_mode():
-    modes = []
-    model = gpt().eval()
-    train(model, steps=2, on_step=lambda step, model: modes.append(model.training))
-    assert modes[:2] == [True, True]
-    assert not model.training
 
 
 def test_the_callers_random_state_is_untouched():
@@ -152,12 +130,18 @@ def test_the_callers_random_state_is_untouched():
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_on_step_is_called_before_each_step_and_after_the_last():
-    calls = []
-    train(gpt(), steps=3, on_step=lambda step, model: calls.append((step, model.W_E[0, 0].item())))
+def test_on_step_sees_the_model_in_training_before_each_step_and_after_the_last():
+    calls, model = [], gpt().eval()
+
+    def note(step, model):
+        calls.append((step, model.W_E[0, 0].item()))
+        assert model.training
+
+    train(model, steps=3, on_step=note)
     assert [step for step, _ in calls] == [0, 1, 2, 3]
     assert calls[0][1] == gpt().W_E[0, 0].item()
     assert len({weight for _, weight in calls}) == 4
+    assert not model.training
 
 
 def test_on_step_may_draw_without_changing_the_run():
@@ -202,27 +186,9 @@ def test_constant_schedule_and_no_warmup():
 
 def test_clipping():
     """The gradient that reaches the optimizer is never longer than `clip`."""
-    norms = []
 
     def run(clip, scale):
-        model = Point()
-        step = torch.optim.AdamW.step
-        with pytest.MonkeyPatch.context() as patch:
-
-            def watched(self, *args):
-                norms.append(model.x.grad.norm().item())
-                return step(self, *args)
-
-            patch.setattr(torch.optim.AdamW, "step", watched)
-            fit(
-                model,
-                lambda _: 0,
-                lambda m, _: scale * m.x.sum(),
-                steps=1,
-                clip=clip,
-                progress=False,
-            )
-        return norms[-1]
+        return moved(lambda m, _: scale * m.x.sum(), steps=1, clip=clip)[0].x.grad.norm().item()
 
     assert run(clip=0.5, scale=100.0) == pytest.approx(0.5, rel=1e-4)
     assert run(clip=math.inf, scale=100.0) == pytest.approx(100.0)
@@ -230,17 +196,7 @@ def test_clipping():
 
 
 def test_weight_decay_shrinks_what_has_no_gradient():
-    model = Point()
-    torch.nn.init.ones_(model.x)
-    still = fit(
-        model,
-        lambda _: 0,
-        lambda m, _: 0 * m.x.sum(),
-        steps=1,
-        lr=0.1,
-        weight_decay=0.5,
-        progress=False,
-    )
+    model, still = moved(lambda m, _: 0 * m.x.sum(), 1.0, steps=1, lr=0.1, weight_decay=0.5)
     assert still.losses == [0.0]
     assert model.x.item() == pytest.approx(1 - 0.1 * 0.5)
 
