@@ -9,7 +9,6 @@ import resource
 import time
 import warnings
 import zipfile
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from io import StringIO
@@ -18,7 +17,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from classroom import answered, hand_in, notebook, released_class, solved
+from classroom import answered, hand_in, needs_sandbox, notebook, released_class, solved, told
 from each import each
 
 from attnlib.check import MIME
@@ -44,13 +43,6 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     monkeypatch.delenv("ATTNLIB_GRADEBOOK", raising=False)
     monkeypatch.setattr(sandbox, "execute", lambda job: told())
     return released_class(NAME, tmp_path / "class")
-
-
-def told(lines: Sequence[dict[str, Any]] = (), end: str = "finished") -> bytes:
-    """What a sandbox tells of a run."""
-    texts = [{"started": True}, *lines, {"end": end, "reason": ""}]
-    head = {"verdict": ["crashed", "ended"], "seconds": 0.1}
-    return "\n".join(map(json.dumps, [head, *texts])).encode()
 
 
 def bundle(name: str, task: str, answers: list[Any]) -> dict[str, Any]:
@@ -307,7 +299,7 @@ def test_a_picture_that_is_not_there_costs_no_page(places: Places) -> None:
     assert "no page" not in "".join(feedback([NAME], places))
 
 
-@pytest.mark.skipif(sandbox.unusable() is not None, reason="no sandbox")
+@needs_sandbox
 def test_b_memory_that_sockets_hold_is_limited() -> None:
     hoard = (
         "import os, socket, time\n"
@@ -356,7 +348,7 @@ for _ in range(60):
 }
 
 
-@pytest.mark.skipif(sandbox.unusable() is not None, reason="no sandbox")
+@needs_sandbox
 @each("kind", HOARDS)
 def test_memory_that_no_process_maps_is_refused_or_counted(kind: str) -> None:
     source = f"import time\nkept = []\n{HOARDS[kind]}\ntime.sleep(1)\nprint('kept')"
