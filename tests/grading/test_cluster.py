@@ -1,6 +1,6 @@
 """A class graded by a cluster: a real scheduler of dask's, and workers that come and die.
 
-Sixty students hand in five works. What a sandbox tells of each is known, and a worker tells
+Twenty-four students hand in five works. What a sandbox tells of each is known, and a worker tells
 it after a while; the works of some students have a cell of their own, and run in the workers'
 sandboxes.
 """
@@ -38,8 +38,8 @@ from grading.submission import How
 
 pytest.importorskip("distributed", reason="no dask here: pip install distributed")
 pytestmark = [needs_sandbox, pytest.mark.long]
-STUDENTS = [f"s{i:02d}" for i in range(60)]
-REAL = STUDENTS[2::20]  # whose works run in sandboxes
+STUDENTS = [f"s{i:02d}" for i in range(24)]
+REAL = STUDENTS[2::12]  # whose works run in sandboxes
 
 
 @dataclass
@@ -135,9 +135,9 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     with pytest.MonkeyPatch.context() as patch, dask(folder) as ours:
         can(folder / "told", patch)
         events: dict[int, Callable[[], Any]] = {
-            6: lambda: ours.workers[0].send_signal(signal.SIGKILL),
-            12: ours.join,
-            30: lambda: ours.scheduler.send_signal(signal.SIGKILL),
+            3: lambda: ours.workers[0].send_signal(signal.SIGKILL),
+            6: ours.join,
+            12: lambda: ours.scheduler.send_signal(signal.SIGKILL),
         }
 
         def write(path: Path, text: str) -> None:
@@ -149,13 +149,13 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
 
         patch.setattr(submission, "written", write)
         try:
-            said = str(grade(how, ours.open(3)))
+            said = str(grade(how, ours.open(2)))
         except BuildError as error:
             said = str(error)
         assert not events, "not all has happened"
         ours.close()
         before = reports(places, NAME)
-        found = grade(how, ours.open(3))
+        found = grade(how, ours.open(2))
     return Graded(places, said, before, written, found)
 
 
@@ -164,7 +164,7 @@ def test_a_scheduler_that_dies_stops_the_run_with_a_sentence(graded: Graded) -> 
     assert "has gone" in graded.said
     assert "run the same command again" in graded.said
     assert "\n" not in graded.said
-    assert 30 <= len(graded.before) < 40
+    assert 12 <= len(graded.before) < 20
 
 
 def test_nobody_is_graded_twice(graded: Graded) -> None:
@@ -186,9 +186,8 @@ def test_every_row_is_as_foreseen(graded: Graded) -> None:
 def test_some_have_run_in_the_workers_sandboxes(graded: Graded) -> None:
     seconds = {report["student"]: report["seconds"] for report in graded.found}
     ours = {seconds[student] for student in REAL}
-    assert len(REAL) == 3
     assert min(ours) > 0.1
-    assert len(ours) == 3, "each has a time of its own"
+    assert len(ours) == len(REAL) == 2, "each has a time of its own"
     assert len({seconds[student] for student in STUDENTS if student not in REAL}) <= len(WORKS)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -72,28 +73,16 @@ def test_every_solution_is_an_exercise() -> None:
 
 @each("name", names())
 def test_the_exercise_is_what_its_solution_makes(name: str, tmp_path: Path) -> None:
-    assert build.build(name, tmp_path) == [f"{name}.ipynb", "checks.json"]
-    for file in (f"{name}.ipynb", "checks.json"):
-        here, made = EXERCISE / name / file, tmp_path / name / file
-        stale = f"exercises/{name}/{file} is not what its sources make: run make exercises"
-        if file == "checks.json":  # another processor may round its last digit elsewhere
-            assert agree(*(json.loads(p.read_text(encoding="utf-8")) for p in (here, made))), stale
-        else:
-            assert here.read_bytes() == made.read_bytes(), stale
-    assert {p.name for p in (EXERCISE / name).iterdir()} <= {
-        f"{name}.ipynb",
-        "checks.json",
-        ".ipynb_checkpoints",
-    }
-    before = {p: p.read_bytes() for p in (tmp_path / name).iterdir()}
-    assert build.build(name, tmp_path) == [], "built twice, it is another"
-    assert {p: p.read_bytes() for p in (tmp_path / name).iterdir()} == before
+    """But for rounding: another processor may round a last digit elsewhere."""
+    shutil.copytree(EXERCISE / name, tmp_path / name)
+    assert build.build(name, tmp_path) == [], "run make exercises"
+    there = {p.name for p in (EXERCISE / name).iterdir()}
+    assert there <= {f"{name}.ipynb", "checks.json", ".ipynb_checkpoints"}
 
 
 @each("name", names())
 def test_the_visible_cases_are_those_of_the_tasks(name: str) -> None:
     text = checks(name)
-    assert text == checks(name)
     told = json.loads(text)["tasks"]
     assert list(told) == list(exercise(name))
     for task in exercise(name).values():
@@ -138,15 +127,17 @@ def test_rounding_is_no_change_and_a_change_is_no_rounding(tmp_path: Path) -> No
         "x": [0.123457, 1, True, "0.12345678"]
     }
     name = names()[0]
-    path = tmp_path / "checks.json"
+    assert build.build(name, tmp_path) == [f"{name}.ipynb", "checks.json"]
+    path = tmp_path / name / "checks.json"
+    assert path.read_text(encoding="utf-8") == checks(name)
     text = json.dumps(nudged(json.loads(checks(name))))
     assert json.loads(text) != json.loads(checks(name))
     path.write_text(text, encoding="utf-8")
-    assert not build.write_checks(name, tmp_path)
+    assert build.build(name, tmp_path) == []
     assert path.read_text(encoding="utf-8") == text
     for damaged in ("{", "[]"):
         path.write_text(damaged, encoding="utf-8")
-        assert build.write_checks(name, tmp_path)
+        assert build.write_checks(name, path.parent)
         assert path.read_text(encoding="utf-8") == checks(name)
 
 

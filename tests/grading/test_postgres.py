@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(not (INITDB and POSTGRES), reason="no PostgreSQL: apt install postgresql"),
     needs_sandbox,
 ]
-STUDENTS = [f"s{i:02d}" for i in range(15)]
+STUDENTS = [f"s{i:02d}" for i in range(7)]
 
 
 @pytest.fixture(scope="module")
