@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,19 @@ def run_class(name: str, home: Path, students: list[str], limits: Limits) -> lis
     """Grade a class by two processes, in this one or in one that is going to be killed."""
     how = How(Places(home, home / "dist"), "a seed", limits)
     return grade_class(name, students, how, functools.partial(pool, 2), progress=False)
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process, and it is not only waiting to be counted."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def soon(what: Callable[[], Any], seconds: float = 60) -> bool:
+    """Whether something becomes true within some time."""
+    deadline = time.monotonic() + seconds
+    while not (true := what()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return bool(true)

@@ -18,6 +18,7 @@ import pytest
 from attacks import NAME, RIGHT
 from canned import deadly_step
 from classroom import (
+    alive,
     answered,
     hand_in,
     in_gradebook,
@@ -26,6 +27,7 @@ from classroom import (
     reports,
     run_class,
     solved,
+    soon,
     told,
 )
 from each import each
@@ -39,7 +41,7 @@ from grading.marks import write_marks
 from grading.preprocess import MANUAL, worked
 from grading.settings import Places
 from grading.submission import How, grade_one, points, report_path
-from grading.watch import Limits
+from grading.watch import Limits, tree
 
 LIMITS = Limits(cell_seconds=8, total_seconds=120, memory=800 << 20)
 TASKS = points(NAME)
@@ -202,33 +204,19 @@ def kill_in_the_middle(home: Path, students: list[str], enough: int) -> None:
     (home / "run.py").write_text(code)
     folders = [*map(str, (HERE.parents[1], HERE.parent, HERE)), os.environ.get("PYTHONPATH", "")]
     paths = os.pathsep.join(folders)
-    mark = {"CLASS_OF_THIS_TEST": str(home)}
     first = subprocess.Popen(
-        [sys.executable, str(home / "run.py")], env={**os.environ, "PYTHONPATH": paths, **mark}
+        [sys.executable, str(home / "run.py")], env={**os.environ, "PYTHONPATH": paths}
     )
     try:
-        until = time.monotonic() + 300
-        while len(reports(Places(home), NAME)) < enough and time.monotonic() < until:
-            assert first.poll() is None, "the first run has ended by itself"
-            time.sleep(0.05)
+        there = lambda: first.poll() is not None or len(reports(Places(home), NAME)) >= enough  # noqa: E731
+        assert soon(there, 300)
+        assert first.poll() is None, "the first run has ended by itself"
     finally:
+        workers = tree(first.pid)[1:]
         first.send_signal(signal.SIGKILL)
         first.wait()
-    until = time.monotonic() + 60
-    while marked(str(home)) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not marked(str(home)), "workers have outlived the run that started them"
-
-
-def marked(mark: str) -> list[str]:
-    """The processes that were started by the first run."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            found += [path.parent.name] if f"CLASS_OF_THIS_TEST={mark}" in path.read_text() else []
-        except OSError:
-            continue
-    return found
+    assert len(workers) > 2
+    assert soon(lambda: not any(map(alive, workers))), "workers outlive the run that started them"
 
 
 @pytest.mark.long
@@ -285,7 +273,12 @@ def test_a_new_submission_or_seed_is_graded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs: list[bytes] = []
-    monkeypatch.setattr(sandbox, "execute", lambda job: jobs.append(job) or told())
+
+    def execute(job: bytes) -> bytes:
+        jobs.append(job)
+        return told()
+
+    monkeypatch.setattr(sandbox, "execute", execute)
     places = released_class(NAME, tmp_path / "class")
     path = hand_in(places, NAME, "student", b"")
     how = How(places, "a seed", LIMITS)
