@@ -176,10 +176,6 @@ ATTACKS: dict[str, Attack] = {
         target="crashed",
         first="import json\njson.dumps = lambda *a, **k: '{\"points\": 3}'",
     ),
-    "exceptions hidden": Attack(
-        "get_ipython",
-        first="ip = get_ipython()\nip.set_custom_exc((BaseException,), lambda *a, **k: None)",
-    ),
     # the notebook
     "check cell deleted": Attack("attend was missing", change=delete),
     "check cell doubled": Attack("attend is there twice", change=double),
@@ -228,11 +224,6 @@ ATTACKS: dict[str, Attack] = {
         "display(HTML('<script>fetch(\"/formgrader/api\")</script>'))",
     ),
     # hooks of the kernel
-    "hook before every cell": Attack(
-        "get_ipython",
-        first="def hook(info):\n    info.raw_cell = 'print(3)'\n"
-        "get_ipython().events.register('pre_run_cell', hook)",
-    ),
     "cells rewritten": Attack(
         "get_ipython",
         first="get_ipython().input_transformers_cleanup.append(lambda lines: ['print(3)\\n'])",
@@ -293,15 +284,6 @@ ATTACKS: dict[str, Attack] = {
         "names what only the check cell uses",
         first="import json, os\nos.environ['ATTNLIB_HIDDEN'] = '/tmp/mine.json'\n"
         "json.dump({'attend': [{'tuple': [1, 2, 3]}] * 5}, open('/tmp/mine.json', 'w'))",
-    ),
-    "expected values by frames": Attack(
-        "_getframe",
-        answer="import sys\n\ndef attend(q, k, v):\n    frame = sys._getframe(1)\n"
-        "    while frame:\n"
-        "        for name in ('expected', 'case', 'cases', 'answer'):\n"
-        "            if name in frame.f_locals and not callable(frame.f_locals[name]):\n"
-        "                return frame.f_locals[name]\n        frame = frame.f_back\n"
-        "    return v, q",
     ),
     # somebody else's function; these answers are right
     "the library's own": Attack(
@@ -364,13 +346,6 @@ ATTACKS: dict[str, Attack] = {
         "THEIRS = object()\n"
         "p.to_json = lambda v: {'tuple': [any_shape] * 2} if v is THEIRS else old(v)",
         answer="def attend(q, k, v):\n    return THEIRS",
-    ),
-    "a tensor that answers for all functions": Attack(
-        "uses __torch_function__",
-        answer="class Yes(torch.Tensor):\n    @classmethod\n"
-        "    def __torch_function__(cls, function, types, args=(), kwargs=None):\n"
-        "        return True\n\ndef attend(q, k, v):\n"
-        "    return v.as_subclass(Yes), q.as_subclass(Yes)",
     ),
     "an answer at the interpreter's end": Attack(
         "expected",

@@ -5,7 +5,6 @@ it after a while; the works of some students have a cell of their own, and run i
 sandboxes.
 """
 
-import csv
 import json
 import os
 import signal
@@ -25,13 +24,12 @@ import pytest
 from attacks import NAME
 from canned import deadly
 from classroom import hand_in, needs_sandbox, released_class, reports
-from works import SEED, TASKS, WORKS, can
+from works import SEED, WORKS, as_foreseen, can
 
 from grading import __main__ as command
 from grading import cluster, submission
 from grading.autograde import grade_class
 from grading.build import BuildError
-from grading.marks import write_marks
 from grading.preprocess import MANUAL
 from grading.settings import ROOT, Places
 from grading.submission import How
@@ -175,12 +173,7 @@ def test_nobody_is_graded_twice(graded: Graded) -> None:
 
 
 def test_every_row_is_as_foreseen(graded: Graded) -> None:
-    with write_marks(graded.places).open(encoding="utf-8", newline="") as table:
-        rows = list(csv.DictReader(table))
-    assert len(rows) == len(STUDENTS) * len(TASKS)
-    for row in rows:
-        expected = work(row["student"])[1][row["task"]]
-        assert (float(row["points"]), row["status"]) == expected, row
+    as_foreseen(graded.places, {student: work(student)[1] for student in STUDENTS})
 
 
 def test_some_have_run_in_the_workers_sandboxes(graded: Graded) -> None:

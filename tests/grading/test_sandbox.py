@@ -173,7 +173,6 @@ CASES = {
         SHOW,
     ],
     "output": ["for _ in range(300):\n    print('x' * 10_000)\n__import__('time').sleep(30)", SHOW],
-    "gigabyte": ["for _ in range(100_000):\n    print('x' * 10_000)", SHOW],
     "one line": ["print('x' * 10**9)", SHOW],
     "client": ["print('before')", "import os\nos.kill(os.getppid(), 9)", SHOW],
     "stopped": ["import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)", SHOW],
@@ -208,7 +207,7 @@ def places() -> str:
 
 
 WAYS = ["a warm interpreter's copies", pytest.param("new interpreters", marks=pytest.mark.long)]
-BOTH = ("loop", "memory", "client")  # what is tried with a new interpreter, too
+BOTH = ("loop", "exit", "client")  # what is tried with a new interpreter, too
 
 
 @pytest.fixture(scope="module", params=WAYS)
@@ -473,8 +472,8 @@ def test_a_bubblewrap_that_fails_is_the_machines_fault(
 def test_unsafe_runs_with_the_limits_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
     cells = ["import os\nprint(os.getuid(), 'ATTNLIB_SEED' in os.environ)", "while True:\n    pass"]
-    done = run(notebook(*cells), SCENE, Limits(cell_seconds=2), unsafe=True)
-    assert (done.status, done.reason) == ("timed out", "timed out after 2 s in cell 2")
+    done = run(notebook(*cells), SCENE, Limits(cell_seconds=4), unsafe=True)
+    assert (done.status, done.reason) == ("timed out", "timed out after 4 s in cell 2")
     assert text(done) == f"{os.getuid()} False\n"
 
 
