@@ -77,4 +77,5 @@ def as_foreseen(places: Places, foreseen: dict[str, dict[str, tuple[float, str]]
     for row in rows:
         points, status = foreseen[row["student"]][row["task"]]
         assert (float(row["points"]), row["status"]) == (points, status), row
-        assert found[row["student"], row["task"]] == (points, status == MANUAL), row
+        if status != "not submitted":
+            assert found[row["student"], row["task"]] == (points, status == MANUAL), row
