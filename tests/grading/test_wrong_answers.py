@@ -61,12 +61,7 @@ def told_wrong(one: dict[str, Verdict], task: str, fragment: str) -> str:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", banks())
 def test_the_bank(
-    name: str,
-    seed: str,
-    tmp_path: Path,
-    record_property: Any,
-    capsys: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, seed: str, tmp_path: Path, record_property: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under the course's own seed each is told its mistake; under another one it is rejected."""
     if seed != SEEDS[0]:
@@ -84,8 +79,6 @@ def test_the_bank(
     bad, tally = judged(answers(name), found, named=seed == SEEDS[0])
     if seed == SEEDS[0]:
         record_property("bank", tally)
-        with capsys.disabled():
-            print(f"\n{name}: {in_words(tally)}", flush=True)
     assert not bad, "\n\n".join(bad)
 
 
@@ -106,12 +99,6 @@ def judged(
         tally[2], tally[3] = tally[2] + 1, tally[3] + (not problems)
         bad += [f"{task}, a right answer: {problems}\n{source}"] if problems else []
     return bad, tally
-
-
-def in_words(tally: list[int]) -> str:
-    """The tally of a bank."""
-    wrong, rejected, right, accepted = tally
-    return f"{wrong} wrong answers, {rejected} rejected; {right} right answers, {accepted} accepted"
 
 
 @each("name", banks())
