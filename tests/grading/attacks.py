@@ -82,10 +82,6 @@ def the_check(notebook: NotebookNode) -> NotebookNode:
 # what is done to the notebook
 
 
-def edit(notebook: NotebookNode) -> None:
-    the_check(notebook).source = "print('passed')"
-
-
 def delete(notebook: NotebookNode) -> None:
     notebook.cells = [c for c in notebook.cells if named(c) not in (TARGET, f"{TARGET}_answer")]
     notebook.cells.append(nbformat.v4.new_code_cell(WRONG))
@@ -100,30 +96,15 @@ def double(notebook: NotebookNode) -> None:
         notebook.cells.append(nbformat.from_dict(copied))
 
 
-def unmark(notebook: NotebookNode) -> None:
-    the_check(notebook).metadata.nbgrader["grade"] = False
-
-
 def call_it_mine(notebook: NotebookNode) -> None:
-    cell = the_check(notebook)
-    cell.metadata.nbgrader.update(solution=True, locked=False)
-    cell.source = "pass"
-
-
-def make_it_text(notebook: NotebookNode) -> None:
-    place = notebook.cells.index(the_check(notebook))
-    metadata = the_check(notebook).metadata
-    notebook.cells[place] = nbformat.v4.new_markdown_cell("I passed.", metadata=metadata)
+    for cell in notebook.cells:
+        if named(cell) in (TARGET, HONEST):
+            cell.metadata.nbgrader.update(solution=True, locked=False, points=1000)
+            cell.source = "pass"
 
 
 def rename(notebook: NotebookNode) -> None:
     the_check(notebook).metadata.nbgrader["grade_id"] = "something_else"
-
-
-def raise_points(notebook: NotebookNode) -> None:
-    for cell in notebook.cells:
-        if named(cell) in (TARGET, HONEST):
-            cell.metadata.nbgrader["points"] = 1000
 
 
 def change_kernel(notebook: NotebookNode) -> None:
@@ -139,20 +120,14 @@ def forge_outputs(notebook: NotebookNode) -> None:
     ]
 
 
-def attach_script(notebook: NotebookNode) -> None:
-    cell = nbformat.v4.new_markdown_cell("![x](attachment:x.png)")
+def write_script(notebook: NotebookNode) -> None:
+    text = "<script>fetch('/formgrader/api')</script><img src=x onerror=alert(1)>"
+    notebook.cells.append(nbformat.v4.new_raw_cell(text))
+    next(cell for cell in notebook.cells if named(cell) == "explain_scale").source = text
+    cell = nbformat.v4.new_markdown_cell(f"![x](attachment:x.png) {text}")
     script = base64.b64encode(b"<script>").decode()
     cell["attachments"] = {"x.png": {"text/html": script, "image/svg+xml": script}}
     notebook.cells.append(cell)
-
-
-def write_script(notebook: NotebookNode) -> None:
-    script = "<script>fetch('/formgrader/api')</script><img src=x onerror=alert(1)>"
-    notebook.cells.append(nbformat.v4.new_markdown_cell(script))
-    notebook.cells.append(nbformat.v4.new_raw_cell(script))
-    for cell in notebook.cells:
-        if named(cell) == "explain_scale":
-            cell.source = script
 
 
 # the attacks; in `first` and `answer`, the code of the student
@@ -167,22 +142,18 @@ for channel in ("display_data", "execute_result"):
 
 ATTACKS: dict[str, Attack] = {
     # comparisons made to say yes
-    "numpy allclose replaced": Attack(
-        "replaces np.allclose",
-        first="import numpy as np\nnp.allclose = np.array_equal = lambda *a, **k: True",
-    ),
-    "torch allclose replaced": Attack(
-        "replaces torch.allclose",
-        first="torch.allclose = torch.equal = lambda *a, **k: True\n"
-        "torch.testing.assert_close = lambda *a, **k: None",
-    ),
-    "tensor equality replaced": Attack(
-        "torch.Tensor.__eq__", first="torch.Tensor.__eq__ = lambda self, other: torch.tensor(True)"
+    "comparisons replaced": Attack(
+        "torch.Tensor.__eq__",
+        first="import numpy as np\nnp.allclose = np.array_equal = lambda *a, **k: True\n"
+        "torch.allclose = torch.equal = np.allclose\n"
+        "torch.Tensor.__eq__ = lambda self, other: torch.tensor(True)",
     ),
     "builtins replaced": Attack(
         "uses builtins",
         first="import builtins\nbuiltins.compare = lambda *a: None\nbuiltins.abs = lambda x: 0\n"
-        "builtins.all = builtins.any = lambda x: True",
+        "builtins.all = builtins.any = lambda x: True\nclass Quiet(AssertionError):\n"
+        "    def __init__(self, *a):\n        raise SystemExit(0)\n"
+        "builtins.AssertionError = Quiet",
     ),
     "check made to pass": Attack(
         "imports attnlib",
@@ -191,9 +162,6 @@ ATTACKS: dict[str, Attack] = {
     ),
     "check replaced": Attack(
         "replaces check", first="def check(task, answer):\n    print('passed')", honest=LOST
-    ),
-    "check replaced by the answer cell": Attack(
-        "replaces check", answer=WRONG + "\n\ncheck = lambda *a: print('3')", honest=LOST
     ),
     "module replaced": Attack(
         "modules",
@@ -208,56 +176,27 @@ ATTACKS: dict[str, Attack] = {
         target="crashed",
         first="import json\njson.dumps = lambda *a, **k: '{\"points\": 3}'",
     ),
-    "exceptions hidden": Attack(
-        "get_ipython",
-        first="ip = get_ipython()\nip.set_custom_exc((BaseException,), lambda *a, **k: None)",
-    ),
-    "assertions hidden": Attack(
-        "uses builtins",
-        first="import builtins\nclass Quiet(AssertionError):\n    def __init__(self, *a):\n"
-        "        raise SystemExit(0)\nbuiltins.AssertionError = Quiet",
-    ),
     # the notebook
-    "check cell edited": Attack("attend was edited", honest=GRADED, change=edit),
-    "check cell deleted": Attack("attend was missing", honest=GRADED, change=delete),
-    "check cell doubled": Attack("attend is there twice", honest=GRADED, change=double),
-    "check cell not graded": Attack(
-        "metadata of the cell attend was changed: grade", honest=GRADED, change=unmark
-    ),
+    "check cell deleted": Attack("attend was missing", change=delete),
+    "check cell doubled": Attack("attend is there twice", change=double),
     "check cell called an answer": Attack(
-        "attend was changed: solution, locked", honest=GRADED, change=call_it_mine
+        "attend was changed: solution, locked, points", change=call_it_mine
     ),
-    "check cell made a text": Attack("attend was edited", honest=GRADED, change=make_it_text),
-    "check cell renamed": Attack("no cell something_else", honest=GRADED, change=rename),
-    "points raised": Attack("attend was changed: points", honest=GRADED, change=raise_points),
-    "kernel replaced": Attack("expected", honest=GRADED, change=change_kernel),
-    "outputs forged in the file": Attack("expected", honest=GRADED, change=forge_outputs),
-    "script in a text": Attack("expected", honest=GRADED, change=write_script),
-    "script attached": Attack("expected", honest=GRADED, change=attach_script),
+    "check cell renamed": Attack("no cell something_else", change=rename),
+    "kernel replaced": Attack("expected", change=change_kernel),
+    "outputs forged in the file": Attack("expected", change=forge_outputs),
+    "scripts in texts": Attack("expected", change=write_script),
     # what is shown
     "bundle forged by a second display": Attack(
         "forged: 2 answers were shown",
         answer="from IPython.display import display\nshow = [1]\n\ndef attend(q, k, v):\n"
         f"    show and display({BUNDLE}, raw=True)\n    show.clear()\n    return v, q",
     ),
-    "a bundle for every call": Attack(
-        "answers were shown where one is due",
-        answer="from IPython.display import display\n\ndef attend(q, k, v):\n"
-        f"    display({BUNDLE}, raw=True)\n    return v, q",
-    ),
     "a bundle of another task": Attack(
         "the answers are those of another task",
         answer=SOLVED + "\n\ndef attend(q, k, v):\n    return v, q",
         first="import attnlib.check as c\nask = c.ask\n"
         "c.ask = lambda task, answer, inputs: ask('word_map', word_map, inputs)",
-    ),
-    "a bundle without answers": Attack(
-        "answers to",
-        first="import attnlib.check as c\nc.ask = lambda task, *a: {'task': task, 'answers': []}",
-        honest=LOST,
-    ),
-    "a bundle that is none": Attack(
-        "forged", first="import attnlib.check as c\nc.ask = lambda *a: {'points': 3}", honest=LOST
     ),
     "a bundle as deep as it goes": Attack(
         "no answer",
@@ -272,11 +211,6 @@ ATTACKS: dict[str, Attack] = {
         + SEND.strip().replace("\n", "\n    ")
         + "\n    return v, q",
     ),
-    "a verdict of the student's own": Attack(
-        "get_ipython",
-        first="get_ipython().display_pub.publish = lambda *a, **k: print('passed: 3 of 3 points')",
-        honest=LOST,
-    ),
     "a thread that shows more": Attack(
         "uses threading",
         honest=UNSURE,
@@ -290,21 +224,9 @@ ATTACKS: dict[str, Attack] = {
         "display(HTML('<script>fetch(\"/formgrader/api\")</script>'))",
     ),
     # hooks of the kernel
-    "hook before every cell": Attack(
-        "get_ipython",
-        first="def hook(info):\n    info.raw_cell = 'print(3)'\n"
-        "get_ipython().events.register('pre_run_cell', hook)",
-    ),
     "cells rewritten": Attack(
         "get_ipython",
         first="get_ipython().input_transformers_cleanup.append(lambda lines: ['print(3)\\n'])",
-        honest=LOST,
-    ),
-    "trees rewritten": Attack(
-        "get_ipython",
-        first="import ast\nclass Empty(ast.NodeTransformer):\n"
-        "    def visit_Call(self, node):\n        return ast.Constant(3)\n"
-        "get_ipython().ast_transformers.append(Empty())",
         honest=LOST,
     ),
     "an idle kernel feigned": Attack(
@@ -363,28 +285,11 @@ ATTACKS: dict[str, Attack] = {
         first="import json, os\nos.environ['ATTNLIB_HIDDEN'] = '/tmp/mine.json'\n"
         "json.dump({'attend': [{'tuple': [1, 2, 3]}] * 5}, open('/tmp/mine.json', 'w'))",
     ),
-    "expected values by frames": Attack(
-        "_getframe",
-        answer="import sys\n\ndef attend(q, k, v):\n    frame = sys._getframe(1)\n"
-        "    while frame:\n"
-        "        for name in ('expected', 'case', 'cases', 'answer'):\n"
-        "            if name in frame.f_locals and not callable(frame.f_locals[name]):\n"
-        "                return frame.f_locals[name]\n        frame = frame.f_back\n"
-        "    return v, q",
-    ),
-    "expected values from memory": Attack(
-        "uses get_objects",
-        answer="import gc\n\ndef attend(q, k, v):\n    for one in gc.get_objects():\n"
-        "        if isinstance(one, dict) and 'expected' in one:\n"
-        "            return one['expected']\n"
-        "    return v, q",
-    ),
     # somebody else's function; these answers are right
     "the library's own": Attack(
         "uses scaled_dot_product_attention",
         answer="def attend(q, k, v):\n    f = torch.nn.functional.scaled_dot_product_attention\n"
         "    return f(q, k, v), f(q, k, torch.eye(k.shape[-2], dtype=k.dtype))",
-        honest=GRADED,
     ),
     "compared with the library's own above the answer": Attack(
         "its cell did not run to its end",
@@ -395,12 +300,6 @@ ATTACKS: dict[str, Attack] = {
     "the course's own": Attack(
         "imports attnlib beyond check", answer="from attnlib.attention import attention as attend"
     ),
-    "right only while it is graded": Attack(
-        "names what only the check cell uses",
-        answer="import os\n\ndef attend(q, k, v):\n    if 'ATTNLIB_HIDDEN' not in os.environ:\n"
-        "        return None\n    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)\n"
-        "    return weights @ v, weights",
-    ),
     # strange answers
     "a pickle that acts": Attack(
         "returned",
@@ -410,14 +309,12 @@ ATTACKS: dict[str, Attack] = {
     ),
     "NaN": Attack(
         "expected",
-        honest=GRADED,
         answer="def attend(q, k, v):\n"
         "    out = torch.full((*q.shape[:-1], v.shape[-1]), torch.nan)\n"
         "    return out.to(q), torch.full((*q.shape[:-1], k.shape[-2]), torch.nan).to(q)",
     ),
     "a huge answer": Attack(
         "values are too many",
-        honest=GRADED,
         answer="def attend(q, k, v):\n    return torch.zeros(1).expand(10**9), torch.zeros(2)",
     ),
     "a large answer": Attack(
@@ -428,28 +325,20 @@ ATTACKS: dict[str, Attack] = {
     ),
     "a tensor that lies": Attack(
         "",
-        honest=GRADED,
         answer="class Liar(torch.Tensor):\n    def tolist(self):\n        return [0.0]\n"
         "    def reshape(self, *shape):\n        return self\n\n"
         "def attend(q, k, v):\n    return v.as_subclass(Liar), q.as_subclass(Liar)",
     ),
     "an answer equal to everything": Attack(
         "returned",
-        honest=GRADED,
         answer="class Same:\n    def __eq__(self, other):\n        return True\n"
         "    def __class__(self):\n        return tuple\n\n"
         "def attend(q, k, v):\n    return Same()",
     ),
     "an integer with a billion digits": Attack(
-        "", honest=GRADED, answer="def attend(q, k, v):\n    return 1 << 10**5, 7"
+        "", answer="def attend(q, k, v):\n    return 1 << 10**5, 7"
     ),
     # what the protocol may be made to say
-    "values that equal nothing": Attack(
-        "the same answer whatever",
-        first="import attnlib.check.protocol as p\nold = p.to_json\n"
-        "p.to_json = lambda v: {'float': 'nan'} if v is THEIRS else old(v)\nTHEIRS = object()",
-        answer="def attend(q, k, v):\n    return THEIRS",
-    ),
     "shapes that fit anything": Attack(
         "the same answer whatever",
         first="import attnlib.check.protocol as p\nold = p.to_json\n"
@@ -458,63 +347,16 @@ ATTACKS: dict[str, Attack] = {
         "p.to_json = lambda v: {'tuple': [any_shape] * 2} if v is THEIRS else old(v)",
         answer="def attend(q, k, v):\n    return THEIRS",
     ),
-    "a tensor that answers for all functions": Attack(
-        "uses __torch_function__",
-        answer="class Yes(torch.Tensor):\n    @classmethod\n"
-        "    def __torch_function__(cls, function, types, args=(), kwargs=None):\n"
-        "        return True\n\ndef attend(q, k, v):\n"
-        "    return v.as_subclass(Yes), q.as_subclass(Yes)",
-    ),
-    "a number that is whatever it is compared with": Attack(
-        "returned",
-        answer="class Any(float):\n    __eq__ = __le__ = __ge__ = lambda *a: True\n"
-        "    __sub__ = __rsub__ = lambda *a: 0.0\n    __hash__ = None\n\n"
-        "def attend(q, k, v):\n    return {1: Any(3)}, Any(3)",
-    ),
-    "a task's name that is a list": Attack(
-        "the answers are those of another task",
-        first="import attnlib.check as c\nask = c.ask\n"
-        "c.ask = lambda task, *a: ask(task, *a) | {'task': [task]}",
-        honest=LOST,
-    ),
     "an answer at the interpreter's end": Attack(
         "expected",
         answer="import atexit\nfrom IPython.display import display\n"
         f"atexit.register(lambda: display({BUNDLE}, raw=True))\n" + WRONG,
-    ),
-    "an answer when memory is tidied": Attack(
-        "expected",
-        answer="import gc\nfrom IPython.display import display\n"
-        f"gc.callbacks.append(lambda *a: gc.callbacks.clear() or display({BUNDLE}, raw=True))\n"
-        "gc.collect()\n" + WRONG,
     ),
     "an answer from a frame of the check": Attack(
         "uses f_back",
         answer="import inspect\n\ndef attend(q, k, v):\n"
         "    above = inspect.currentframe().f_back\n"
         "    above.f_locals['answers'].append({'output': 1, 'args': 1})\n    return v, q",
-    ),
-    # the client and the machine
-    "the client put last": Attack(
-        "Function not implemented",
-        answer="import os\nos.sched_setscheduler(os.getppid(), 5, os.sched_param(0))\n" + WRONG,
-    ),
-    "memory that nobody maps": Attack(
-        "Function not implemented",
-        answer="import mmap\nkept = [mmap.mmap(-1, 1 << 30) for _ in range(6)]\n" + WRONG,
-    ),
-    "the queues of the machine's disks": Attack(
-        "AssertionError",
-        answer="import ctypes\nassert not ctypes.CDLL(None).syscall(206, 65_000, "
-        "ctypes.byref(ctypes.c_long()))\n" + WRONG,
-    ),
-    "a page that leaves the page": Attack(
-        "expected",
-        change=lambda notebook: notebook.cells.append(
-            nbformat.v4.new_markdown_cell(
-                '$\\unicode{<meta/http-equiv="refresh"content="0;url=//evil.example">}$'
-            )
-        ),
     ),
 }
 

@@ -5,6 +5,7 @@ import pickle
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 WHERE = "CANNED"  # the variable that says where what was told before lies
 
@@ -25,3 +26,13 @@ def deadly(job: bytes) -> bytes:
     if b"kill it" in job:
         os.kill(os.getpid(), signal.SIGKILL)
     return canned(job)
+
+
+def deadly_step(name: str, student: str, how: Any, answers: Any) -> dict[str, Any]:
+    """In place of `submission.step`: a submission that kills the process that grades it."""
+    if student == "killer":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.2)
+    with (how.places.home / "log").open("a") as file:
+        file.write(f"{student}\n")
+    return {"student": student, "status": "graded", "reason": "", "notes": [], "tasks": {}}

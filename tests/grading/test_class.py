@@ -1,4 +1,4 @@
-"""A class of thirty, from the release to the marks: every row is known before it is graded."""
+"""A class of sixteen, from the release to the marks: every row is known before it is graded."""
 
 import csv
 import json
@@ -8,41 +8,43 @@ import subprocess
 import sys
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from attacks import NAME, RIGHT, SOLVED
+from attacks import NAME, RIGHT
+from canned import deadly_step
 from classroom import (
+    alive,
     answered,
-    deadly,
     hand_in,
-    in_gradebook,
     needs_sandbox,
     released_class,
     reports,
     run_class,
     solved,
+    soon,
+    told,
 )
 from each import each
+from works import BYHAND, FULL, TASKS, as_foreseen
 
 from grading import __main__ as command
-from grading import autograde, build, child, sandbox
+from grading import autograde, build, child, sandbox, submission
 from grading.answers import answers
 from grading.child import Trouble
 from grading.collect import collect
 from grading.marks import write_marks
 from grading.preprocess import MANUAL, worked
 from grading.settings import Places
-from grading.submission import How, grade_one, points, report_path
-from grading.watch import Limits
+from grading.submission import How, grade_one, report_path
+from grading.watch import Limits, tree
 
-LIMITS = Limits(cell_seconds=12, total_seconds=120, memory=800 << 20)
-TASKS = points(NAME)
+LIMITS = Limits(cell_seconds=8, total_seconds=120, memory=800 << 20)
 GRADED, CRASHED, LATE, ABSENT = "graded", "crashed", "timed out", "not submitted"
-BYHAND = "explain_scale"
 HERE = Path(__file__).parent
 
 
@@ -63,10 +65,6 @@ class Student:
     def row(self, task: str) -> tuple[float, str]:
         """The points and the status that a task must have."""
         return self.rows.get(task, (0.0, GRADED))
-
-
-FULL = {task: (most, GRADED) for task, most in TASKS.items()} | {BYHAND: (0.0, MANUAL)}
-WORKING = {task: row for task, row in FULL.items() if task != BYHAND}
 
 
 IMPORTS = "import math\n\nimport numpy as np\n"  # what an answer may take for granted
@@ -91,90 +89,63 @@ def attempt(**answers: str) -> Any:
     return made
 
 
-def broken(body: str, status: str, told: str = "") -> Student:
-    """All is right, but the first task's function does something terrible."""
-    work = attempt(attend=f"import os\n\ndef attend(q, k, v):\n{body}")
-    return Student(file(work), every(status) | {BYHAND: (0.0, MANUAL)}, told)
+def the_class() -> dict[str, Student]:
+    """Students by id, the good and the terrible mixed; those who attack the marks: test_attacks.py.
 
-
-def own_cell(source: str) -> Any:
-    """The solutions, and a cell of the student's own at the end."""
-    work = solved(NAME)
-    work.cells.append(nbformat.v4.new_code_cell(source))
-    return work
-
-
-def good_students() -> list[Student]:
-    """Solutions under many names, answers written differently, and such as miss one task."""
-    known = answers(NAME)
-    names = (
-        "{id}_" + NAME + ".ipynb",
-        "{id}/" + NAME + ".ipynb",
-        "{id} - 04 Self Attention (2).ipynb",
-        "{id}/Untitled1.ipynb",
-    )
-    right = [Student(file(solved(NAME), name), FULL) for name in names]
-    for i in range(2):
-        work = {f"{task}_answer": IMPORTS + one.right[i] for task, one in known.items()}
-        right.append(Student(file(answered(NAME, work)), WORKING))
-    for task in WORKING:
-        wrong = attempt(**{task: known[task].wrong[0].source})
-        right.append(Student(file(wrong), FULL | {task: (0.0, GRADED)}))
+    How each kind of limit ends a run: test_sandbox.py.
+    """
+    known, odd = answers(NAME), "{id} - 04 Self Attention (2).ipynb"
     twice = file(answered(NAME, {}), "{id}_old_" + NAME + ".ipynb") | file(solved(NAME))
-    right += [
+    own_words = {f"{task}_answer": IMPORTS + one.right[0] for task, one in known.items()}
+    forever = (
+        "    while True:\n        try:\n            while True:\n                pass\n"
+        "        except KeyboardInterrupt:\n            pass"
+    )
+    by_hand, say = {BYHAND: (0.0, MANUAL)}, "def attend(q, k, v):\n"
+    own_cell = solved(NAME)
+    own_cell.cells.append(nbformat.v4.new_code_cell("import os\nos._exit(0)"))
+    everybody = [
+        Student(file(solved(NAME), odd), FULL),
+        Student(file(b"no notebook at all"), every(CRASHED), "not a notebook"),
         Student(twice, FULL),  # the later one counts
+        Student(
+            file(attempt(attend=f"import os\n\n{say}    os._exit(3)")),
+            every(CRASHED) | by_hand,
+            "(status 3) in cell 5",
+        ),
+        Student(file(answered(NAME, own_words)), FULL | {BYHAND: (0.0, GRADED)}),
+        Student(file(b""), every(CRASHED), "the file is empty"),
+        Student(
+            file(attempt(attend=say + "    while True:\n        pass")),
+            FULL | {"attend": (0.0, LATE)},
+            "timed out after 8 s in cell 5",
+        ),
         Student(file(answered(NAME, {}))),  # nothing written
-        Student(file(answered(NAME, {"word_map_answer": SOLVED})), {"word_map": (3.0, GRADED)}),
+        Student(
+            file(attempt(attend=f"import os\n\n{say}    os.abort()")),
+            every(CRASHED) | by_hand,
+            "(signal 6) in cell 5",
+        ),
+        Student(
+            file(attempt(merged_weights=known["merged_weights"].wrong[0].source)),
+            FULL | {"merged_weights": (0.0, GRADED)},
+        ),
+        Student(
+            file(attempt(attend=say + forever)),
+            every(LATE) | by_hand,
+            "timed out after 8 s in cell 5",
+        ),
         Student(
             file(attempt(attend="def attend(q, k, v)\n    return")),
             FULL | {"attend": (0.0, GRADED)},
             "SyntaxError",
         ),
-    ]
-    return right
-
-
-def terrible_students() -> list[Student]:
-    """Everything that can go wrong with a submission but an attack on the marks."""
-    forever = "    while True:\n        try:\n            while True:\n                pass\n"
-    late = FULL | {"attend": (0.0, LATE)}
-    loop = attempt(attend="def attend(q, k, v):\n    while True:\n        pass")
-    return [
-        broken("    os._exit(3)", CRASHED, "(status 3) in cell 5"),
-        broken("    os.abort()", CRASHED, "(signal 6) in cell 5"),
-        broken("    x = [b'x' * 2**24 for _ in range(200)]", CRASHED, "memory above 0.781 GB"),
-        broken(
-            "    while True:\n        try:\n            os.fork()\n        except OSError:\n"
-            "            pass",
-            CRASHED,
-            "killed: ",
-        ),
-        broken("    for _ in range(10**6):\n        print('x' * 1000)", CRASHED, "above"),
-        Student(
-            file(attempt(attend="import os\n\ndef attend(q, k, v):\n    os.kill(os.getppid(), 9)")),
-            FULL | {"attend": (0.0, GRADED)},
-        ),
-        broken(
-            forever + "        except KeyboardInterrupt:\n            pass",
-            LATE,
-            "timed out after 12 s in cell 5",
-        ),
-        Student(file(loop), late, "timed out after 12 s in cell 5"),
-        Student(file(own_cell("import os\nos._exit(0)")), FULL),
-        Student(file(own_cell("while True:\n    pass")), FULL),
-        Student(file(b"no notebook at all"), every(CRASHED), "not a notebook"),
-        Student(file(b""), every(CRASHED), "the file is empty"),
+        Student(file(own_cell), FULL),
         Student(file(b'{"cells": [1, 2]}'), every(CRASHED), "not a notebook"),
         Student(file(nbformat.v4.new_notebook())),
         Student({}, every(ABSENT), "nothing was handed in"),
     ]
-
-
-def the_class() -> dict[str, Student]:
-    """Thirty students by id, the kinds mixed; those who attack the marks: test_attacks.py."""
-    everybody = [*good_students(), *terrible_students()]
-    order = sorted(range(len(everybody)), key=lambda i: (i * 17) % len(everybody))
-    return {f"s{place:02d}": everybody[i] for place, i in enumerate(order)}
+    return {f"s{place:02d}": student for place, student in enumerate(everybody)}
 
 
 def archive(path: Path, students: dict[str, Student]) -> Path:
@@ -200,8 +171,8 @@ class Graded:
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
-    """Thirty submissions released, collected, graded (with a kill in the middle), and marked."""
-    home = tmp_path_factory.mktemp("thirty") / "class"
+    """Sixteen submissions released, collected, graded (with a kill in the middle), and marked."""
+    home = tmp_path_factory.mktemp("sixteen") / "class"
     places, students = Places(home, home / "dist"), the_class()
     assert build.release(NAME, None, places).exists()
     places.roster.write_text("id,name\n" + "".join(f"{s},Student {s}\n" for s in students))
@@ -210,9 +181,9 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     assert sum(row.status == "missing" for row in collected) == 1
     assert sum(row.status == "duplicate" for row in collected) == 1
     order = autograde.handed_in(NAME, places)
-    kill_in_the_middle(home, order, enough=6)
+    kill_in_the_middle(home, order, enough=4)
     before = reports(places, NAME)
-    assert 6 <= len(before) < len(order), "the first run was not killed in its middle"
+    assert 4 <= len(before) < len(order), "the first run was not killed in its middle"
     found = run_class(NAME, home, order, LIMITS)
     assert [report["student"] for report in found] == order
     with write_marks(places).open(encoding="utf-8-sig", newline="") as table:
@@ -230,56 +201,38 @@ def kill_in_the_middle(home: Path, students: list[str], enough: int) -> None:
     (home / "run.py").write_text(code)
     folders = [*map(str, (HERE.parents[1], HERE.parent, HERE)), os.environ.get("PYTHONPATH", "")]
     paths = os.pathsep.join(folders)
-    mark = {"CLASS_OF_THIS_TEST": str(home)}
     first = subprocess.Popen(
-        [sys.executable, str(home / "run.py")], env={**os.environ, "PYTHONPATH": paths, **mark}
+        [sys.executable, str(home / "run.py")], env={**os.environ, "PYTHONPATH": paths}
     )
     try:
-        until = time.monotonic() + 300
-        while len(reports(Places(home), NAME)) < enough and time.monotonic() < until:
-            assert first.poll() is None, "the first run has ended by itself"
-            time.sleep(0.05)
+        there = lambda: first.poll() is not None or len(reports(Places(home), NAME)) >= enough  # noqa: E731
+        assert soon(there, 300)
+        assert first.poll() is None, "the first run has ended by itself"
     finally:
+        workers = tree(first.pid)[1:]
         first.send_signal(signal.SIGKILL)
         first.wait()
-    until = time.monotonic() + 60
-    while marked(str(home)) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not marked(str(home)), "workers have outlived the run that started them"
-
-
-def marked(mark: str) -> list[str]:
-    """The processes that were started by the first run."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            found += [path.parent.name] if f"CLASS_OF_THIS_TEST={mark}" in path.read_text() else []
-        except OSError:
-            continue
-    return found
+    assert len(workers) > 2
+    assert soon(lambda: not any(map(alive, workers))), "workers outlive the run that started them"
 
 
 @pytest.mark.long
 @needs_sandbox
-def test_there_is_a_row_for_every_student_and_task(graded: Graded) -> None:
-    assert len(graded.students) == 30
-    found = [(row["student"], row["exercise"], row["task"]) for row in graded.rows]
-    assert sorted(found) == sorted((s, NAME, task) for s in graded.students for task in TASKS)
+def test_marks_and_gradebook_are_as_foreseen(graded: Graded) -> None:
+    rows = {s: {task: one.row(task) for task in TASKS} for s, one in graded.students.items()}
+    as_foreseen(graded.places, rows)
 
 
 @pytest.mark.long
 @needs_sandbox
 @each("student", the_class())
-def test_the_rows_are_those_that_were_foreseen(graded: Graded, student: str) -> None:
-    about = graded.students[student]
+def test_why_there_are_no_points_is_told(graded: Graded, student: str) -> None:
     for row in (row for row in graded.rows if row["student"] == student):
-        task = row["task"]
-        assert float(row["max_points"]) == TASKS[task]
-        assert (float(row["points"]), row["status"]) == about.row(task), row
-        if float(row["points"]) == 0 and (task != BYHAND or row["status"] != MANUAL):
+        assert float(row["max_points"]) == TASKS[row["task"]]
+        if float(row["points"]) == 0 and (row["task"] != BYHAND or row["status"] != MANUAL):
             assert row["reason"], row
         if row["status"] in (CRASHED, LATE, ABSENT):
-            assert about.told in row["reason"], row
+            assert graded.students[student].told in row["reason"], row
 
 
 @pytest.mark.long
@@ -292,44 +245,36 @@ def test_nothing_was_graded_twice_and_nothing_lost_by_the_kill(graded: Graded) -
 
 @pytest.mark.long
 @needs_sandbox
-def test_a_third_run_changes_nothing(graded: Graded) -> None:
-    from grading import submission as module
-
-    def never(*args: Any) -> None:
-        raise AssertionError("graded again")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "in_child", never)
-        how = How(graded.places, "a seed", LIMITS)
-        for student, report in graded.after.items():
-            assert grade_one(NAME, student, how) == json.loads(report)
+def test_a_third_run_changes_nothing(graded: Graded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(submission, "in_child")  # nobody is graded again
+    how = How(graded.places, "a seed", LIMITS)
+    for student, report in graded.after.items():
+        assert grade_one(NAME, student, how) == json.loads(report)
     assert reports(graded.places, NAME) == graded.after
 
 
-@pytest.mark.long
-@needs_sandbox
-def test_the_gradebook_agrees_with_the_marks(graded: Graded) -> None:
-    found = in_gradebook(graded.places, NAME)
-    for row in graded.rows:
-        if row["status"] != ABSENT:
-            told = float(row["points"]), row["status"] == MANUAL
-            assert found[row["student"], row["task"]] == told, row
+def test_a_new_submission_or_seed_is_graded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[bytes] = []
 
+    def execute(job: bytes) -> bytes:
+        jobs.append(job)
+        return told()
 
-@pytest.mark.long
-@needs_sandbox
-def test_a_new_submission_or_seed_is_graded_again(tmp_path: Path) -> None:
+    monkeypatch.setattr(sandbox, "execute", execute)
     places = released_class(NAME, tmp_path / "class")
     path = hand_in(places, NAME, "student", b"")
     how = How(places, "a seed", LIMITS)
     assert grade_one(NAME, "student", how)["status"] == CRASHED
-    path.write_text(json.dumps(answered(NAME, {"attend_answer": RIGHT})))
+    path.write_text(json.dumps(answered(NAME, {})))
     again = grade_one(NAME, "student", how)
-    assert again["tasks"]["attend"]["points"] == 3
+    assert again["status"] == GRADED
     assert grade_one(NAME, "student", how) == again
+    assert len(jobs) == 1
     other = grade_one(NAME, "student", How(places, "another seed", LIMITS))
     assert other["seed"] != again["seed"]
-    assert other["tasks"]["attend"]["points"] == 3
+    assert len(jobs) == 2
 
 
 @needs_sandbox
@@ -356,6 +301,7 @@ def test_an_exercise_that_was_not_released_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "unusable", lambda: None)
+    monkeypatch.setattr(autograde, "pool", lambda workers: ThreadPoolExecutor(1))
     monkeypatch.setenv("PATH", os.defpath)  # as `make grade` finds it: without our environment
     places = Places(tmp_path / "class")
     hand_in(places, NAME, "student", b"")
@@ -375,8 +321,8 @@ def test_a_worker_that_dies_takes_one_submission_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = released_class(NAME, tmp_path / "class")
-    monkeypatch.setattr(autograde, "step", deadly)
-    students = ["a", "b", "killer", "c", "d", "e", "f", "g"]
+    monkeypatch.setattr(autograde, "step", deadly_step)
+    students = ["a", "b", "killer", "c", "d"]
     found = run_class(NAME, places.home, students, LIMITS)
     assert [report["student"] for report in found] == students
     status = {report["student"]: report["status"] for report in found}

@@ -1,4 +1,7 @@
-"""Doors of a sandbox to the machine, to others and to the solutions: each is shut."""
+"""Doors of a sandbox to the machine, to others and to the solutions: each is shut.
+
+Every call of the kernel that the filter refuses is tried in `test_calls.py`.
+"""
 
 import json
 from pathlib import Path
@@ -19,22 +22,13 @@ assert JUDGE.exists(), "else this door would be shut by its absence"
 
 # each must end in an exception
 DOORS: dict[str, str] = {
-    "lock a file that all can read": "import fcntl; fcntl.flock(open(torch.__file__), 2)",
-    "lock it for reading": "import fcntl; fcntl.lockf(open(torch.__file__), fcntl.LOCK_SH)",
     "ask for its locks": "import fcntl, struct; fcntl.fcntl(open(torch.__file__), 5, "
     "struct.pack('hhqqi', 1, 0, 0, 0, 0))",
     "lock the null device": "import fcntl; fcntl.flock(open('/dev/null'), 2)",
     "lend a file": "import fcntl; fcntl.fcntl(open('/dev/null'), 1024, 0)",
     "watch a folder": "import fcntl, os; fcntl.fcntl(os.open('/usr', os.O_RDONLY), 1026, 1)",
-    "memory without a name": "import os; os.memfd_create('x')",
-    "see what is cached": "import os; os.preadv(os.open(torch.__file__, 0), [bytearray(9)], 0, "
-    "os.RWF_NOWAIT)",
-    "stop the client": "import os; os.kill(2, 19)",
     "kill the client": "import os; os.kill(os.getppid(), 9)",
     "kill all": "import os; os.kill(-1, 9)",
-    "kill the client's group": "import os; os.killpg(2, 9)",
-    "a handle on the client": "import os; os.pidfd_open(2)",
-    "limits of the client": "import resource; resource.prlimit(2, resource.RLIMIT_CPU, (1, 1))",
     "signals by a file": "import fcntl; fcntl.fcntl(open('/dev/null'), 8, 2)",
     "the signal of a file": "import fcntl; fcntl.fcntl(open('/dev/null'), 10, 9)",
     "a signal by a socket": "import fcntl, socket, struct; "
@@ -44,9 +38,6 @@ DOORS: dict[str, str] = {
     "signals of a socket": "import fcntl, socket, struct; "
     "fcntl.ioctl(socket.socketpair()[0], 0x5452, struct.pack('i', 1))",
     "the command line of the fence": "assert '--ro-bind' in open('/proc/1/cmdline').read()",
-    "the machine's sockets": "import socket; socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)",
-    "the kernel's ciphers": "import socket; socket.socket(38, socket.SOCK_SEQPACKET, 0)",
-    "raw packets": "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
     "a network": "import socket; socket.create_connection(('192.0.2.1', 80), 2)",
     "key rings": "open('/proc/keys').read() + open('/proc/key-users').read()",
     "memory of the client": "open('/proc/2/mem', 'rb')",
@@ -58,7 +49,6 @@ DOORS: dict[str, str] = {
     "another root": "import os; os.chroot('/tmp')",
     "root": "import os; os.setuid(0)",
     "another group": "import os; os.setgroups([0])",
-    "a device": "import os; os.mknod('/tmp/d', 0o20666, os.makedev(1, 1))",
     "a name of the host": "import socket; socket.sethostname('x')",
     "the clock": "import time; time.clock_settime(0, 0)",
     "a file of the course": f"open({str(JUDGE)!r})",
@@ -73,10 +63,6 @@ DOORS: dict[str, str] = {
     "a package with tokenizers": "import tiktoken; tiktoken.get_encoding('gpt2')",
     "the course's package": "import attnlib.attention as a; a.attention(1, 2, 3)",
     "the course's models": "from attnlib.pretrained import gpt2; gpt2()",
-    "the client stopped, by the C library": "assert libc.kill(2, 19) == 0",
-    "the client traced, by the C library": "assert libc.ptrace(16, 2, None, None) == 0",
-    "another user's rights, by the C library": "assert libc.unshare(0x10000000) == 0",
-    "a nameless file, by the C library": "assert libc.memfd_create(b'x', 0) >= 0",
     "a program, by the C library": "assert libc.execl(b'/bin/true', b'true', None) == 0",
     "a key ring, by the C library": "assert libc.syscall(250, 0, -3, 0) >= 0",
 }

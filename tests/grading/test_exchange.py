@@ -12,7 +12,7 @@ from bank import ROOT
 
 from grading import exchange
 from grading.collect import collect
-from grading.settings import Places, configuration
+from grading.settings import Places
 
 NAME = "04_self_attention"
 WORK = (ROOT / "exercises" / NAME / f"{NAME}.ipynb").read_bytes()
@@ -170,24 +170,3 @@ def test_a_page_goes_to_whoever_handed_in_what_it_is_about(
     assert ((page / exchange.SECRET).read_text() == "a secret") == (graded == "this one")
     assert len((page / exchange.SECRET).read_text()) in (8, 128)
     assert (page / "timestamp.txt").exists()
-
-
-def test_nbgrader_alone_would_be_deceived(inbound: Path, places: Places) -> None:
-    """The control: its own collect takes Ada's folder for hers, and the solutions for an answer."""
-    from nbgrader.coursedir import CourseDirectory
-    from nbgrader.exchange.default import ExchangeCollect
-
-    places.home.mkdir()
-    folder = submit(inbound, "ada")
-    (folder / f"{NAME}.ipynb").unlink()
-    (folder / f"{NAME}.ipynb").symlink_to(ROOT / "solutions" / NAME / f"{NAME}.ipynb")
-    config = configuration(places)
-    config.CourseDirectory.assignment_id = NAME
-    config.CourseDirectory.groupshared = True
-    config.Exchange.root = str(inbound.parents[1])
-    ExchangeCollect(coursedir=CourseDirectory(config=config), config=config).start()
-    taken = places.submitted / "ada" / NAME
-    assert (taken / "timestamp.txt").read_text() == LONG_AGO
-    assert (taken / f"{NAME}.ipynb").read_bytes() == (
-        ROOT / "solutions" / NAME / f"{NAME}.ipynb"
-    ).read_bytes()

@@ -3,11 +3,14 @@
 import contextlib
 import io
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,8 @@ from attnlib.check.protocol import from_json, to_json
 from grading import build
 from grading.__main__ import main
 from grading.build import agree, checks, course_files, for_students, names
-from grading.judge import copied
+from grading.judge import copied, hidden_inputs
+from grading.settings import Places, configuration
 from grading.tasks import EXERCISES, exercise
 
 EXERCISE = ROOT / "exercises"
@@ -72,28 +76,16 @@ def test_every_solution_is_an_exercise() -> None:
 
 @each("name", names())
 def test_the_exercise_is_what_its_solution_makes(name: str, tmp_path: Path) -> None:
-    assert build.build(name, tmp_path) == [f"{name}.ipynb", "checks.json"]
-    for file in (f"{name}.ipynb", "checks.json"):
-        here, made = EXERCISE / name / file, tmp_path / name / file
-        stale = f"exercises/{name}/{file} is not what its sources make: run make exercises"
-        if file == "checks.json":  # another processor may round its last digit elsewhere
-            assert agree(*(json.loads(p.read_text(encoding="utf-8")) for p in (here, made))), stale
-        else:
-            assert here.read_bytes() == made.read_bytes(), stale
-    assert {p.name for p in (EXERCISE / name).iterdir()} <= {
-        f"{name}.ipynb",
-        "checks.json",
-        ".ipynb_checkpoints",
-    }
-    before = {p: p.read_bytes() for p in (tmp_path / name).iterdir()}
-    assert build.build(name, tmp_path) == [], "built twice, it is another"
-    assert {p: p.read_bytes() for p in (tmp_path / name).iterdir()} == before
+    """But for rounding: another processor may round a last digit elsewhere."""
+    shutil.copytree(EXERCISE / name, tmp_path / name)
+    assert build.build(name, tmp_path) == [], "run make exercises"
+    there = {p.name for p in (EXERCISE / name).iterdir()}
+    assert there <= {f"{name}.ipynb", "checks.json", ".ipynb_checkpoints"}
 
 
 @each("name", names())
 def test_the_visible_cases_are_those_of_the_tasks(name: str) -> None:
     text = checks(name)
-    assert text == checks(name)
     told = json.loads(text)["tasks"]
     assert list(told) == list(exercise(name))
     for task in exercise(name).values():
@@ -138,15 +130,17 @@ def test_rounding_is_no_change_and_a_change_is_no_rounding(tmp_path: Path) -> No
         "x": [0.123457, 1, True, "0.12345678"]
     }
     name = names()[0]
-    path = tmp_path / "checks.json"
+    assert build.build(name, tmp_path) == [f"{name}.ipynb", "checks.json"]
+    path = tmp_path / name / "checks.json"
+    assert path.read_text(encoding="utf-8") == checks(name)
     text = json.dumps(nudged(json.loads(checks(name))))
     assert json.loads(text) != json.loads(checks(name))
     path.write_text(text, encoding="utf-8")
-    assert not build.write_checks(name, tmp_path)
+    assert build.build(name, tmp_path) == []
     assert path.read_text(encoding="utf-8") == text
     for damaged in ("{", "[]"):
         path.write_text(damaged, encoding="utf-8")
-        assert build.write_checks(name, tmp_path)
+        assert build.write_checks(name, path.parent)
         assert path.read_text(encoding="utf-8") == checks(name)
 
 
@@ -154,7 +148,7 @@ def test_rounding_is_no_change_and_a_change_is_no_rounding(tmp_path: Path) -> No
 
 
 @each("name", names())
-def test_the_notebook_is_well_made(name: str) -> None:
+def test_the_notebook_is_well_made_and_tells_its_points_and_minutes(name: str) -> None:
     cells = solution_cells(name)
     ids = [meta(c)["grade_id"] for c in cells if meta(c)]
     assert len(ids) == len(set(ids)), "two cells share a grade_id"
@@ -179,15 +173,10 @@ def test_the_notebook_is_well_made(name: str) -> None:
             assert (about["grade"], about["solution"]) == (True, True)
             assert re.search(r"\bpoints?\b", cell.source), "a manual task needs its rubric"
         assert not cell.get("outputs")
-
-
-@each("name", names())
-def test_the_header_tells_the_points_and_the_minutes(name: str) -> None:
-    first = released(name).cells[0]
+    first = cells[0]
     told = re.search(MINUTES, first.source)
     assert told, f"the first cell tells no points and minutes: {first.source[:300]}"
-    points = sum(meta(c).get("points", 0) for c in released(name).cells if meta(c).get("grade"))
-    assert int(told[1]) == points
+    assert int(told[1]) == sum(meta(c)["points"] for c in cells if meta(c).get("grade"))
     assert 20 <= int(told[2]) <= 240
     assert re.search(rf"\bchapter {name[:2]}\b", first.source)
 
@@ -197,18 +186,13 @@ def test_the_teaching_page_lists_every_task() -> None:
     rows = []
     for name in names():
         graded = [meta(c) for c in solution_cells(name) if meta(c).get("grade")]
-        machine, hand = (
-            ", ".join(
-                f"`{m['grade_id']}` {m['points']:g}" for m in graded if m["solution"] == manual
-            )
-            for manual in (False, True)
-        )
-        told = re.search(MINUTES, released(name).cells[0].source)
+        told_by = [(f"`{m['grade_id']}` {m['points']:g}", m["solution"]) for m in graded]
+        machine, hand = (", ".join(t for t, m in told_by if m == by) for by in (False, True))
+        told = re.search(MINUTES, solution_cells(name)[0].source)
         assert told
         rows.append(f"| {name} | {machine} | {hand} | {told[1]} | {told[2]} |")
-    assert [
-        row for row in page.splitlines() if row.startswith(tuple(f"| {n} " for n in names()))
-    ] == rows
+    begins = tuple(f"| {name} " for name in names())
+    assert [row for row in page.splitlines() if row.startswith(begins)] == rows
 
 
 # run
@@ -310,8 +294,6 @@ def test_the_table_of_task_9_2_loses_its_score_as_the_task_says() -> None:
 
 @each("name", names())
 def test_no_hidden_case_is_a_visible_one(name: str) -> None:
-    from grading.judge import hidden_inputs
-
     for task, inputs in hidden_inputs(name, "course").items():
         visible = [to_json(args) for args in exercise(name)[task].visible]
         new = [args for args in inputs if to_json(args) not in visible]
@@ -342,10 +324,8 @@ def test_the_students_copy_is_complete(copy: Path) -> None:
 
 
 def test_nothing_secret_is_in_the_students_copy(copy: Path) -> None:
-    for word in ("solutions", "grading", "tests/grading"):
+    for word in ("solutions", "grading", "tests/grading", "nbgrader_config.py"):
         assert not (copy / word).exists()
-    assert not (copy / "nbgrader_config.py").exists()
-    assert not list(copy.rglob("*.db"))
     everything = "\n".join(
         p.read_text(encoding="utf-8") for p in copy.rglob("*") if p.suffix in {".py", ".ipynb"}
     )
@@ -366,8 +346,6 @@ def test_an_instructors_command_is_refused_in_the_students_copy(copy: Path) -> N
 
 @pytest.mark.slow
 def test_the_checks_work_in_the_students_copy(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     name = names()[-1]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(copy), os.environ["PYTHONPATH"]]))
     folder = copy / "exercises" / name
@@ -400,8 +378,6 @@ def test_an_archive_has_the_same_bytes_again(tmp_path: Path) -> None:
 def test_a_release_is_noted_in_the_gradebook_with_its_due_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from datetime import UTC, datetime
-
     from nbgrader.api import Gradebook
 
     monkeypatch.delenv("ATTNLIB_GRADEBOOK", raising=False)
@@ -439,8 +415,6 @@ def test_an_unknown_exercise_is_told_the_known_ones(
 
 
 def test_the_buttons_of_nbgrader_do_what_the_commands_do(tmp_path: Path) -> None:
-    from grading.settings import Places, configuration
-
     config = configuration(Places(tmp_path, tmp_path))
     assert config.Autograde.sanitize_preprocessors == []
     assert config.Autograde.autograde_preprocessors == ["grading.preprocess.Graded"]
@@ -450,8 +424,6 @@ def test_the_buttons_of_nbgrader_do_what_the_commands_do(tmp_path: Path) -> None
 
 
 def test_another_gradebook_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from grading.settings import Places, configuration
-
     monkeypatch.delenv("ATTNLIB_GRADEBOOK", raising=False)
     places = Places(tmp_path, tmp_path)
     assert places.gradebook == f"sqlite:///{tmp_path / 'gradebook.db'}"

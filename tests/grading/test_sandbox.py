@@ -2,20 +2,20 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
 import pytest
 import torch
-from classroom import REQUIRED, needs_sandbox
+from classroom import REQUIRED, alive, needs_sandbox, soon
 from each import each
 
 from grading import sandbox, warm
@@ -173,7 +173,6 @@ CASES = {
         SHOW,
     ],
     "output": ["for _ in range(300):\n    print('x' * 10_000)\n__import__('time').sleep(30)", SHOW],
-    "gigabyte": ["for _ in range(100_000):\n    print('x' * 10_000)", SHOW],
     "one line": ["print('x' * 10**9)", SHOW],
     "client": ["print('before')", "import os\nos.kill(os.getppid(), 9)", SHOW],
     "stopped": ["import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)", SHOW],
@@ -198,38 +197,33 @@ def text(done: Run) -> str:
     return "".join(o.get("text", "") for cell in done.notebook.cells for o in cell.outputs)
 
 
+def places() -> str:
+    """What the look around is told: where the course lies, a server's port, what may be there."""
+    names = ("solutions", "grading", "exercises", "attnlib", "tests", ".git")
+    course = [str(ROOT / name) for name in names]
+    secrets = [*course, str(Path.home() / ".ssh"), "/etc/passwd", "/var"]
+    there = {path.parts[1] for path in sandbox.bound()} | {"dev", "proc", "tmp", "home", "etc"}
+    return f"COURSE, PLACES = {secrets!r}, {there!r}"
+
+
 WAYS = ["a warm interpreter's copies", pytest.param("new interpreters", marks=pytest.mark.long)]
+BOTH = ("loop", "exit", "client")  # what is tried with a new interpreter, too
 
 
 @pytest.fixture(scope="module", params=WAYS)
 def runs(request: pytest.FixtureRequest) -> dict[str, "Future[Run]"]:
     """Every case under way, four at a time; a test waits for its own."""
-    names = (
-        "solutions",
-        "grading",
-        "exercises",
-        "attnlib",
-        "tests",
-        ".git",
-        "grading/gradebook.db",
-    )
-    course = [str(ROOT / name) for name in names]
-    secrets = [*course, str(Path.home() / ".ssh"), "/etc/passwd", "/var"]
     pool = ThreadPoolExecutor(4)  # most of them wait
     with pytest.MonkeyPatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as server:
         patch.setenv("ATTNLIB_SEED", "secret")
-        if request.param == "new interpreters":
+        cold = request.param == "new interpreters"
+        if cold:
             patch.setattr(warm, "cold", lambda: "a test wants it so")
-        places = {path.parts[1] for path in sandbox.bound()} | {"dev", "proc", "tmp", "home", "etc"}
-        look = [
-            f"COURSE, PORT, PLACES = {secrets!r}, {server.getsockname()[1]}, {places!r}",
-            LOOK,
-            "print(json.dumps(seen))",
-        ]
-        limits = {"look": SMALL}
+        look = [f"{places()}\nPORT = {server.getsockname()[1]}", LOOK, "print(json.dumps(seen))"]
+        cases = {name: CASES[name] for name in BOTH} if cold else CASES
         found = {
-            name: pool.submit(run, notebook(*cells), SCENE, limits.get(name, SMALL))
-            for name, cells in ({"look": look} | CASES).items()
+            name: pool.submit(run, notebook(*cells), SCENE, SMALL)
+            for name, cells in ({"look": look} | cases).items()
         }
         pool.shutdown()  # what is exchanged for this fixture is exchanged for no other test
     return found
@@ -245,155 +239,115 @@ def seen(runs: dict[str, "Future[Run]"]) -> dict:
     return json.loads(text(done))
 
 
-@needs_sandbox
-def test_torch_works(seen: dict) -> None:
-    assert seen["torch"] == 64.0**3
+SEEN = {  # all that the look around must find; what may be one of several things: below
+    "torch": 64.0**3,
+    # nothing of the course, and of the environment only what an answer may use
+    "course": [],
+    "attnlib": ["__init__.py", "check"],
+    "library": "RuntimeError",
+    "packages": [],
+    # a place like a student's own
+    "root folder": [],
+    "here": ["/home/student/04_self_attention", ["checks.json"]],
+    "uid": 1000,
+    # no network, and no server of this machine
+    "interfaces": ["lo"],
+    "outside": "OSError",
+    "name": "gaierror",
+    "host": "ConnectionRefusedError",
+    # limits, for good
+    "limits": {
+        "RLIMIT_AS": [SMALL.address_space] * 2,
+        "RLIMIT_FSIZE": [SMALL.file] * 2,
+        "RLIMIT_CORE": [0] * 2,
+        "RLIMIT_NOFILE": [256] * 2,
+        "RLIMIT_NPROC": [SMALL.threads] * 2,
+    },
+    "raised": "ValueError",
+    "big": "MemoryError",
+    "disk": "OSError",
+    "shm": "OSError",
+    "large file": "OSError",
+    # the client is closed, and nothing leads out that is open or mapped
+    "pipe": "PermissionError",
+    "memory of the client": "PermissionError",
+    "program": True,
+    "shared memory": [],
+}
 
 
 @needs_sandbox
-def test_nothing_of_the_course_is_there(seen: dict) -> None:
-    assert seen["course"] == []
-    assert seen["attnlib"] == ["__init__.py", "check"]
-    assert seen["library"] == "RuntimeError"
-    assert seen["packages"] == []
+@each("fact", SEEN)
+def test_a_look_around_finds_nothing_else(seen: dict, fact: str) -> None:
+    assert seen[fact] == SEEN[fact]
 
 
 @needs_sandbox
-def test_it_looks_like_a_student_s_own_machine(seen: dict) -> None:
-    """No file and no variable tells a graded run from a visible one."""
-    assert seen["root folder"] == []
-    assert seen["here"] == ["/home/student/04_self_attention", ["checks.json"]]
-    assert not [name for name in seen["environment"] if "ATTNLIB" in name or "PYTHONPATH" in name]
-    assert seen["uid"] == 1000
-
-
-@needs_sandbox
-def test_there_is_no_network(seen: dict) -> None:
-    assert seen["interfaces"] == ["lo"]
-    assert seen["outside"] == "OSError"
-    assert seen["name"] == "gaierror"
-    assert seen["host"] == "ConnectionRefusedError", "a server of this machine was reached"
-
-
-@needs_sandbox
-def test_nothing_can_be_written_but_temporary_files(seen: dict) -> None:
+def test_no_rights_and_no_way_out(seen: dict) -> None:
     assert len(seen["written"]) == 10
     assert set(seen["written"].values()) <= {"OSError", "PermissionError"}, seen["written"]
-
-
-@needs_sandbox
-def test_disk_and_files_are_limited(seen: dict) -> None:
-    assert seen["disk"] == seen["shm"] == "OSError"
-    assert seen["large file"] == "OSError"
-
-
-@needs_sandbox
-def test_no_rights_and_no_way_back_to_root(seen: dict) -> None:
-    assert seen["uid"] != 0
     assert seen["root"] in ("OSError", "PermissionError")  # no such user, or no right
     assert [int(line.split()[1], 16) for line in seen["capabilities"]] == [0]
-    assert seen["raised"] == "ValueError"
-    assert seen["big"] == "MemoryError"
-
-
-@needs_sandbox
-def test_the_limits_are_on_the_kernel_for_good(seen: dict) -> None:
-    expected = {
-        "RLIMIT_AS": SMALL.address_space,
-        "RLIMIT_FSIZE": SMALL.file,
-        "RLIMIT_CORE": 0,
-        "RLIMIT_NOFILE": 256,
-        "RLIMIT_NPROC": SMALL.threads,
-    }
-    assert seen["limits"] == {name: [value, value] for name, value in expected.items()}
-
-
-@needs_sandbox
-def test_only_its_own_processes_are_there_and_the_client_is_closed(seen: dict) -> None:
     warm_one = "sleep" in seen["processes"]  # which keeps the place until the copy comes
     assert len(seen["processes"]) == 3 + warm_one, seen["processes"]
-    assert seen["pipe"] == seen["memory of the client"] == "PermissionError"
     assert seen["init"] in ("alive", "OSError")
-
-
-@needs_sandbox
-def test_nothing_leads_out_that_is_open_or_mapped(seen: dict) -> None:
-    assert seen["program"], "the file of the interpreter could be written"
-    assert seen["shared memory"] == []
     assert set(seen["open"]) <= {"/dev/null", "pipe", "socket", "anon_inode"}, seen["open"]
+    variables = seen["environment"]
+    assert not [name for name in variables if "ATTNLIB" in name or "PYTHONPATH" in name]
+    assert str(ROOT) not in json.dumps({**variables, "PATH": ""})
+
+
+# of those that show little: status, reason, and all that was shown; the cells after may have run
+ENDS = {
+    "loop": ("timed out", "timed out after 8 s in cell 1", "before\nlater\n"),
+    "stubborn": (
+        "timed out",
+        "timed out after 8 s in cell 1, and did not react to an interrupt",
+        "",
+    ),
+    "exit": ("crashed", "the kernel ended itself (status 3) in cell 2", "before\n"),
+    "memory": ("crashed", "killed: memory above 0.879 GB", ""),
+    "client": ("finished", "", "before\nlater\n"),
+    "stopped": ("finished", "", "later\n"),
+    "error": ("finished", "", "later\n"),
+    "rich": ("finished", "", ""),
+    "magic": ("finished", "", ""),
+}
 
 
 @needs_sandbox
-def test_the_environment_is_empty(seen: dict) -> None:
-    assert "ATTNLIB_SEED" not in seen["environment"]
-    assert str(ROOT) not in json.dumps({**seen["environment"], "PATH": ""})
-
-
-@needs_sandbox
-@each(
-    "name, status, reason",
-    [
-        ("loop", "timed out", "timed out after 8 s in cell 1"),
-        (
-            "stubborn",
-            "timed out",
-            "timed out after 8 s in cell 1, and did not react to an interrupt",
-        ),
-        ("exit", "crashed", "the kernel ended itself (status 3) in cell 2"),
-        ("memory", "crashed", "killed: memory above 0.879 GB"),
-        ("output", "crashed", "output above 1,048,576 bytes in cell 1"),
-        ("client", "finished", ""),
-        ("stopped", "finished", ""),
-        ("error", "finished", ""),
-        ("rich", "finished", ""),
-        ("magic", "finished", ""),
-    ],
-)
-def test_how_it_ends(runs: dict, name: str, status: str, reason: str) -> None:
-    done = runs[name].result(timeout=300)
-    assert (done.status, done.reason) == (status, reason)
-    goes_on = name in ("loop", "error", "client", "stopped")
-    assert ("later" in text(done)) == goes_on, "whether the cells after it have run"
-
-
-@needs_sandbox
-@each("name", ["one line", "gigabyte", "fork bomb", "processes"])
-def test_whichever_limit_is_met_first_ends_it(runs: dict, name: str) -> None:
-    done = runs[name].result()
-    assert done.status == "crashed"
-    assert any(word in done.reason for word in ("memory", "output", "processes")), done.reason
-    assert len(text(done)) < 10_000_000
-
-
-@needs_sandbox
-@each("name", ["loop", "exit", "client"])
-def test_what_was_shown_before_the_end_is_kept(runs: dict, name: str) -> None:
-    assert "before" in text(runs[name].result())
+def test_how_it_ends(runs: dict) -> None:
+    for name, cells in CASES.items():
+        if name not in runs:
+            continue
+        done = runs[name].result(timeout=300)
+        if name in ENDS:
+            assert (done.status, done.reason, text(done)) == ENDS[name], name
+        else:  # whichever limit is met first ends it
+            assert done.status == "crashed", name
+            assert re.search("memory|output|processes", done.reason), (name, done.reason)
+            assert len(text(done)) < 10_000_000, name
+            assert name != "output" or done.reason == "output above 1,048,576 bytes in cell 1"
+        assert [cell.source for cell in done.notebook.cells] == cells, "never taken from inside"
+    assert runs.keys() - {"look"} in (CASES.keys(), set(BOTH))
 
 
 @needs_sandbox
 def test_outputs_that_would_run_in_a_browser_are_dropped(runs: dict) -> None:
-    (cell,) = runs["rich"].result().notebook.cells
-    shown = [dict(output.data) for output in cell.outputs]
-    assert shown == [
-        {"text/plain": "<IPython.core.display.HTML object>"},
-        {"image/png": "aGVsbG8="},
-        {"text/plain": "42"},
-    ]
+    if "rich" in runs:
+        (cell,) = runs["rich"].result().notebook.cells
+        assert [dict(output.data) for output in cell.outputs] == [
+            {"text/plain": "<IPython.core.display.HTML object>"},
+            {"image/png": "aGVsbG8="},
+            {"text/plain": "42"},
+        ]
 
 
 @needs_sandbox
 def test_no_program_is_started_and_input_fails(runs: dict) -> None:
-    done = runs["magic"].result()
-    assert text(done) == ""
-    errors = [cell.outputs[-1].ename for cell in done.notebook.cells]
-    assert errors == ["OSError", "StdinNotImplementedError", "OSError"]
-
-
-@needs_sandbox
-def test_sources_and_metadata_are_never_taken_from_inside(runs: dict) -> None:
-    for name, cells in CASES.items():
-        assert [cell.source for cell in runs[name].result().notebook.cells] == cells
+    if "magic" in runs:
+        errors = [cell.outputs[-1].ename for cell in runs["magic"].result().notebook.cells]
+        assert errors == ["OSError", "StdinNotImplementedError", "OSError"]
 
 
 @needs_sandbox
@@ -414,22 +368,6 @@ def test_no_process_and_no_file_outlives_the_one_that_grades(tmp_path: Path) -> 
         worker.wait()
     assert soon(lambda: not [pid for pid in started if alive(pid)])
     assert list(tmp_path.iterdir()) == [], "hidden inputs may have been left behind"
-
-
-def alive(pid: int) -> bool:
-    """Whether there is such a process, and it is not only waiting to be counted."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def soon(what) -> bool:
-    """Whether something becomes true within a minute."""
-    deadline = time.monotonic() + 60
-    while not (true := what()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return bool(true)
 
 
 def as_an_ordinary_user(code: str) -> "subprocess.CompletedProcess[str]":
@@ -456,23 +394,43 @@ def as_an_ordinary_user(code: str) -> "subprocess.CompletedProcess[str]":
     return done
 
 
+# One takes nearly all threads that it may, the other a few.
+GREEDY = """
+import threading, time
+for _ in range(THREADS):
+    threading.Thread(target=time.sleep, args=(6,), daemon=True).start()
+print(THREADS)
+time.sleep(4)
+"""
+AS_USER = f"""
+import json, nbformat, os, time
+from concurrent.futures import ThreadPoolExecutor
+from grading import warm
+from grading.sandbox import Limits, Scene, run
+
+def shown(*cells, limits=None):
+    cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    done = run(nbformat.v4.new_notebook(cells=cells), Scene(), limits)
+    return [o.get("text", str(o)) for cell in done.notebook.cells for o in cell.outputs]
+
+limits = Limits(processes=10_000, threads=100, memory=64 << 30)
+(seen,) = shown({LOOK_AS_USER!r}, "print(json.dumps(seen))", limits=limits)
+with ThreadPoolExecutor(2) as pool:
+    first = pool.submit(shown, {GREEDY!r}.replace("THREADS", "230"))
+    time.sleep(1.5)
+    second = shown({GREEDY!r}.replace("THREADS", "40").replace("sleep(4)", "sleep(0)"))
+    both = [*first.result(), *second]
+print(json.dumps([os.getuid(), warm.cold(), json.loads(seen), both]))
+"""
+
+
 @needs_sandbox
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests have run as an ordinary user")
-def test_an_ordinary_user_can_grade_too() -> None:
-    code = (
-        "import json, nbformat, os\n"
-        "from grading.sandbox import Scene, run\nfrom grading.watch import Limits\n"
-        f"cells = {[LOOK_AS_USER, 'print(json.dumps(seen))']!r}\n"
-        "cells = [nbformat.v4.new_code_cell(source) for source in cells]\n"
-        "limits = Limits(processes=10_000, threads=100, memory=64 << 30)\n"
-        "done = run(nbformat.v4.new_notebook(cells=cells), Scene(), limits)\n"
-        "shown = [o.get('text', str(o)) for cell in done.notebook.cells for o in cell.outputs]\n"
-        "from grading import warm\n"
-        "print(os.getuid(), warm.cold(), done.status, *shown)"
-    )
-    done = as_an_ordinary_user(code)
-    assert done.stdout.startswith("1000 None finished {"), done.stdout + done.stderr
-    found = json.loads(done.stdout.removeprefix("1000 None finished "))
+def test_an_ordinary_user_can_grade_too_and_no_submission_takes_threads_from_another() -> None:
+    done = as_an_ordinary_user(AS_USER)
+    assert done.stdout, done.stderr
+    user, cold, found, threads = json.loads(done.stdout)
+    assert (user, cold, threads) == (1000, None, ["230\n", "40\n"])
     written = found.pop("written")
     assert set(written) == {"/x", "/dev/x", torch.__file__}
     assert set(written.values()) <= {"OSError", "PermissionError"}
@@ -484,38 +442,6 @@ def test_an_ordinary_user_can_grade_too() -> None:
         "capabilities": [0],
         "threads": "BlockingIOError",
     }
-
-
-# One takes nearly all threads that it may, the other a few.
-GREEDY = """
-import threading, time
-for _ in range(THREADS):
-    threading.Thread(target=time.sleep, args=(7,), daemon=True).start()
-print(THREADS)
-time.sleep(5)
-"""
-
-
-@pytest.mark.long
-@needs_sandbox
-@pytest.mark.skipif(os.geteuid() != 0, reason="it needs to become an ordinary user")
-def test_a_submission_takes_no_threads_from_another_of_the_same_user() -> None:
-    code = (
-        "import nbformat, time\nfrom concurrent.futures import ThreadPoolExecutor\n"
-        "from grading.sandbox import Scene, run\n"
-        "def shown(threads):\n"
-        f"    source = {GREEDY!r}.replace('THREADS', str(threads))\n"
-        "    cells = [nbformat.v4.new_code_cell(source)]\n"
-        "    done = run(nbformat.v4.new_notebook(cells=cells), Scene())\n"
-        "    return done.notebook.cells[0].outputs[0].get('text')\n"
-        "shown(1)\n"
-        "with ThreadPoolExecutor(2) as pool:\n"
-        "    first = pool.submit(shown, 230)\n"
-        "    time.sleep(2)\n"
-        "    print(pool.submit(shown, 40).result(), first.result())"
-    )
-    done = as_an_ordinary_user(code)
-    assert done.stdout.split() == ["40", "230"], done.stdout + done.stderr
 
 
 def test_without_bubblewrap_it_refuses_and_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -546,8 +472,8 @@ def test_a_bubblewrap_that_fails_is_the_machines_fault(
 def test_unsafe_runs_with_the_limits_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
     cells = ["import os\nprint(os.getuid(), 'ATTNLIB_SEED' in os.environ)", "while True:\n    pass"]
-    done = run(notebook(*cells), SCENE, Limits(cell_seconds=6), unsafe=True)
-    assert (done.status, done.reason) == ("timed out", "timed out after 6 s in cell 2")
+    done = run(notebook(*cells), SCENE, Limits(cell_seconds=4), unsafe=True)
+    assert (done.status, done.reason) == ("timed out", "timed out after 4 s in cell 2")
     assert text(done) == f"{os.getuid()} False\n"
 
 

@@ -72,15 +72,13 @@ def test_no_pipe_of_a_kernel_is_the_one_on_which_results_are_told() -> None:
     assert "later" in "".join(shown_there)
 
 
+@pytest.mark.usefixtures("begins_warm")
 def test_here_submissions_begin_warm() -> None:
-    if not REQUIRED and warm.cold():
-        pytest.skip("each submission gets an interpreter of its own on this machine")
     assert warm.cold() is None
 
 
+@pytest.mark.usefixtures("begins_warm")
 def test_a_warm_interpreter_that_has_ended_is_replaced() -> None:
-    if warm.cold():
-        pytest.skip("there is none on this machine")
     before = warm.serving()
     before.process.kill()
     before.process.wait()

@@ -1,8 +1,10 @@
 """Five works of exercise 04, with the rows that must come of each; and what a run of them tells."""
 
+import csv
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,13 @@ import nbformat
 import pytest
 from attacks import NAME, RIGHT, SOLVED
 from canned import WHERE, canned
-from classroom import answered, solved
+from classroom import answered, hand_in, in_gradebook, solved
 
 from grading import sandbox
+from grading.marks import write_marks
 from grading.preprocess import MANUAL, released, scene
 from grading.restore import restore
+from grading.settings import Places
 from grading.submission import How, points
 
 SEED = "a seed of the works"
@@ -54,3 +58,24 @@ def can(path: Path, patch: pytest.MonkeyPatch, instead: Callable[[bytes], bytes]
     path.write_bytes(told())
     patch.setenv(WHERE, str(path))
     patch.setattr(sandbox, "execute", instead)
+
+
+def laid_out(places: Places, students: Sequence[str]) -> dict[str, dict[str, tuple[float, str]]]:
+    """Hand the works in, one after the other, and say which rows must come of them."""
+    given = dict(zip(students, cycle(WORKS)))
+    for student, (one, _) in given.items():
+        hand_in(places, NAME, student, one)
+    return {student: rows for student, (_, rows) in given.items()}
+
+
+def as_foreseen(places: Places, foreseen: dict[str, dict[str, tuple[float, str]]]) -> None:
+    """Marks and gradebook say what must come of the works, row by row, and nothing else."""
+    with write_marks(places).open(encoding="utf-8", newline="") as table:
+        rows = list(csv.DictReader(table))
+    assert len(rows) == len(foreseen) * len(TASKS)
+    found = in_gradebook(places, NAME)
+    for row in rows:
+        points, status = foreseen[row["student"]][row["task"]]
+        assert (float(row["points"]), row["status"]) == (points, status), row
+        if status != "not submitted":
+            assert found[row["student"], row["task"]] == (points, status == MANUAL), row
