@@ -229,6 +229,16 @@ ATTACKS: dict[str, Attack] = {
         first="get_ipython().input_transformers_cleanup.append(lambda lines: ['print(3)\\n'])",
         honest=LOST,
     ),
+    "hook before every cell": Attack(
+        "get_ipython",
+        first="def hook(info):\n    info.raw_cell = 'print(3)'\n"
+        "get_ipython().events.register('pre_run_cell', hook)",
+    ),
+    "a verdict of the student's own": Attack(
+        "get_ipython",
+        first="get_ipython().display_pub.publish = lambda *a, **k: print('passed: 3 of 3 points')",
+        honest=LOST,
+    ),
     "an idle kernel feigned": Attack(
         "expected",
         answer=KERNEL + WRONG + "\nkernel.session.send(kernel.iopub_socket, 'status', "
@@ -284,6 +294,12 @@ ATTACKS: dict[str, Attack] = {
         "names what only the check cell uses",
         first="import json, os\nos.environ['ATTNLIB_HIDDEN'] = '/tmp/mine.json'\n"
         "json.dump({'attend': [{'tuple': [1, 2, 3]}] * 5}, open('/tmp/mine.json', 'w'))",
+    ),
+    "right only while it is graded": Attack(
+        "names what only the check cell uses",
+        answer="import os\n\ndef attend(q, k, v):\n    if 'ATTNLIB_HIDDEN' not in os.environ:\n"
+        "        return None\n    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)\n"
+        "    return weights @ v, weights",
     ),
     # somebody else's function; these answers are right
     "the library's own": Attack(
@@ -351,6 +367,12 @@ ATTACKS: dict[str, Attack] = {
         "expected",
         answer="import atexit\nfrom IPython.display import display\n"
         f"atexit.register(lambda: display({BUNDLE}, raw=True))\n" + WRONG,
+    ),
+    "an answer when memory is tidied": Attack(
+        "expected",
+        answer="import gc\nfrom IPython.display import display\n"
+        f"gc.callbacks.append(lambda *a: gc.callbacks.clear() or display({BUNDLE}, raw=True))\n"
+        "gc.collect()\n" + WRONG,
     ),
     "an answer from a frame of the check": Attack(
         "uses f_back",
