@@ -122,6 +122,7 @@ def test_counts_beat_the_networks_and_mixing_beats_both():
     counts = loss(5, "kneser-ney")[:WINDOWS]
     for name in ("ngram-3", "ngram-5"):
         assert interval(network_loss(name) - counts)[0] > 0.3
+    assert torch.allclose(CHAPTER.mixed(counts, counts), counts)
     both = CHAPTER.mixed(counts, network_loss("ngram-5"))
     counters = CHAPTER.mixed(counts, loss(3, "kneser-ney")[:WINDOWS])  # the control
     assert interval(both - counts)[1] < -0.02

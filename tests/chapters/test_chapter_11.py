@@ -220,6 +220,11 @@ def test_a_probe_reads_along_its_direction_and_not_across_it(gpt):
     assert torch.allclose(gpt.direction.norm(dim=-1), torch.ones(5))
 
 
+def test_a_step_goes_along_its_way_as_far_as_the_means_are_apart():
+    gap, way, apart = torch.tensor([[3.0, 4.0]]), torch.tensor([0.0, 1.0]), torch.tensor([1.0, 0.0])
+    assert CHAPTER.along(gap, way, apart).tolist() == [[0, 3]]
+
+
 SAW, FILM = " that we saw", " in this film"
 
 
