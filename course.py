@@ -286,7 +286,7 @@ def in_course(*names):
 def pytest(python, words, otherwise):
     """The command that tests what the words name, or otherwise these folders."""
     named = [word for word in words if os.path.exists(os.path.join(ROOT, word.split("::")[0]))]
-    workers = min(4, (os.cpu_count() or 1) + 1)  # browsers are waited for
+    workers = min(3, (os.cpu_count() or 1) + 1)  # browsers are waited for
     command = [python, "-m", "pytest", "-n", str(workers)]
     command += ["--dist", "loadscope", "--doctest-modules"]
     command += ["--no-loadscope-reorder"]  # the chapters, of like length, come last
