@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from grading.properties import varied
+from grading.properties import converted, varied
 from grading.task import Task
 from grading.tasks.ch01 import drawn_logits, levels
 
@@ -68,9 +68,10 @@ def _drawn_block(
 
 
 def _large_scores(rng: random.Random, generator: Generator) -> list[tuple[Any, ...]]:
-    """Of several hundred, for a softmax by hand, a mask that is finite or that comes too late."""
+    """Of several hundred, for a softmax by hand, a mask that is finite or too late; in half."""
     x, W_Q, *others = _drawn_block(rng, generator, 6, 5, 4, 3, 2, (9,))
-    return [(x, 60 * W_Q, *others)]
+    half = (torch.tensor([[1.0, 3.0]] * 2), *(torch.eye(2) for _ in range(6)))
+    return [(x, 60 * W_Q, *others), converted(half, torch.float16)]
 
 
 def _drawn(seed: int) -> Callable[..., Tensor]:
@@ -104,6 +105,12 @@ def _loss(logits: Tensor, ids: Tensor) -> Tensor:
     return F.cross_entropy(logits[:, :-1].double().mT, ids[:, 1:]).to(logits.dtype)
 
 
+def _many(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
+    """And losses whose sum is infinite in half precision, though their mean is not."""
+    far = torch.tensor([0.0, 900.0]).half().repeat(2, 50, 1)
+    return [*levels(rng, generator), (far, torch.zeros(2, 50, dtype=torch.int64))]
+
+
 LOSS = Task(
     name="next_token_loss",
     reference=_loss,
@@ -118,7 +125,7 @@ LOSS = Task(
         {"T": 2, "B": 1, "D": 2},
         dtypes=(torch.float64, torch.float16),
         scaled=((0, 300),),
-        also=levels,
+        also=_many,
     ),
     forbidden=CROSS_ENTROPIES,
 )
@@ -195,11 +202,12 @@ def _drawn_text(
 
 
 def _edges(rng: random.Random, generator: Generator) -> list[tuple[Any, ...]]:
-    """At the edges of the shares; without a temperature; next to none, which makes logits large."""
+    """At the edges of the shares, and of one next to 0; no temperature; a very low one."""
+    last = torch.tensor([0.0, 0.0, 0.0, 0.0, -999.0]).repeat(5, 1)
     even = torch.tensor(rng.sample([0.0, 0.25, 0.5, 0.75, 0.25, 1 - 1e-9], 6), dtype=torch.float64)
     plain = _drawn_text(rng, generator, 30, 3, 4, 1.0)[:3]
     cold = _drawn_text(rng, generator, 9, 3, 6, 0.0005)
-    return [(torch.zeros(4, 4), torch.tensor([rng.randrange(4)]), even, 2.0), plain, cold]
+    return [(last, torch.tensor([rng.randrange(4)]), even, 2.0), plain, cold]
 
 
 _BIGRAM = torch.tensor([[0.0, 1.1, -0.7], [2.0, 0.1, 0.3], [-1.0, 0.4, 0.9]])
