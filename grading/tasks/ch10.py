@@ -56,11 +56,15 @@ def _drawn_sentences(
 
 
 def _far(rng: random.Random, generator: Generator) -> list[tuple[list[Tensor], Arcs]]:
-    """The baseline: a best offset that is a long one, no median, and in a circle another's."""
+    """The baseline: a best offset that is a long one, no median, and in a circle another's.
+
+    And more pairs than a byte counts.
+    """
     short = _soft(generator, 2, 2, 2)  # the first sentence: no other may be longer
     return [
         ([*_soft(generator, 2, 2, 9, 9)], [[(8, 1), (0, 2)], [(8, 1), (2, 3)]]),
         ([short, _soft(generator, 2, 9, 9)], [[(0, 1)], [(8, 1), (7, 0), (2, 3)]]),
+        ([torch.eye(2)[None]] * 150, [[(0, 0), (1, 1)]] * 150),
     ]
 
 
@@ -121,6 +125,7 @@ def _ties(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
         _looking(0, 0, 0, 1, 5, 6, 2),  # the nearer: −2 and 1 twice each
         _looking(4, 0, 0, 0, 0),  # the commonest source: one, whoever looks
         torch.cat([alike, alike, _looking(1, 0, 1, 2, 3)]).repeat(3, 1, 1, 1),  # text by text
+        _looking(*[129] * 130),  # offsets that a byte does not hold
     ]
     return [(A,) for A in cases]
 
@@ -181,7 +186,10 @@ GATE = Task(
         {"n": 1},
         lead=True,
         dtypes=(torch.float64, torch.float16),
-        also=lambda *_: [(torch.tensor([-200.0, -30, 0, 30, 200]), 0.33, -0.1, 1.1)],  # exp by hand
+        also=lambda *_: [
+            (torch.tensor([-200.0, -30, 0, 30, 200]), 0.33, -0.1, 1.1),  # exp by hand
+            (torch.tensor(0.5).half(), 0.33, -0.1, 1.1),  # a float32 without axes lifts it
+        ],
     ),
 )
 

@@ -254,7 +254,7 @@ def _drawn_message(rng: random.Random, generator: Generator, N: int, K: int, B: 
 def _extreme(rng: random.Random, generator: Generator) -> list[Sent]:
     """The logarithm after the softmax: logits of several hundred, also for whole labels."""
     logits, labels, ends = _message(rng, generator, 12, 17, [2, 6, 12], scale=50.0)
-    logits += torch.tensor([[500.0], [-400.0]]).repeat(6, 1)
+    logits += torch.tensor([[800.0], [-800.0]]).repeat(6, 1)
     logits[:, 4, labels[4]] -= 900.0
     return [_message(rng, generator, 12, 3, [2, 6, 12], scale=150.0), (logits, labels, ends)]
 
@@ -322,10 +322,15 @@ def _drawn_states(
 
 
 def _angles(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """A pseudo-inverse that cuts: two directions nearly parallel. And states as many as wide."""
+    """A pseudo-inverse that cuts: two directions nearly parallel, or one far shorter than others.
+
+    And states as many as wide.
+    """
     close = [_parallel(generator, (3, 6), 2), _parallel(generator, (2, 2, 7), rng.randint(3, 4))]
     x, V, middle = (part.float() for part in _parallel(generator, (4, 6), 2))
-    return [*close, (x, V, middle), _states(generator, (5, 5), 3)]
+    far, uneven, mean = _states(generator, (3, 6), 2, torch.float64)
+    uneven[1] *= 1e-6
+    return [*close, (x, V, middle), (far, uneven, mean), _states(generator, (5, 5), 3)]
 
 
 WITHOUT = Task(

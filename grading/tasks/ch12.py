@@ -152,11 +152,15 @@ def _drawn_T(rng: random.Random, generator: Generator, n: int, d_v: int, d: int)
 
 
 def _flat(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
-    """Constant columns: the ones add nothing. Rounding in place of rank; T near 0 beside ones."""
+    """Constant columns: the ones add nothing. Rounding in place of rank; T near 0 beside ones.
+
+    And a first token that no direction moves, so that the projector's first columns are none.
+    """
     T = torch.randn(8, 5, generator=generator).double()
     T[:, rng.randint(0, 4)] = 2.0
     rounded = [(_written(rng, generator, 14, 4, 6, size=x),) for x in (1, 1000, 1e-8)]
-    return [(T,), (torch.zeros(5, 2).double(),), *rounded]
+    alone = _double([[1, 0], [0, 1], [0, 1], [0, 1]])
+    return [(T,), (torch.zeros(5, 2).double(),), (alone,), *rounded]
 
 
 FOUR = _double([[1, 0], [0, 1], [1, 1], [0, 0]])

@@ -247,11 +247,15 @@ def _soon(y: Tensor, V: Tensor) -> bool:
 
 
 def _hard_cones(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    """Equal values; many rounds; a value that looks as if not needed; five needed; several not."""
+    """Equal values; many rounds; a value that looks as if not needed; five needed; several not.
+
+    And all of it short.
+    """
     y, V = _drawn_cone(rng, generator, 5, 2)
     five = torch.linalg.qr(torch.randn(6, 6, generator=generator))[0][:5]
     cases = [(y, torch.cat([V, V])), ((1 + torch.rand(5, generator=generator)) @ five, five)]
     cases += [_drawn_cone(rng, generator, d, n) for d, n in ((6, 5), (7, 6))]
+    cases.append((torch.tensor([3e-7, -4e-7]), 1e-6 * torch.tensor([[1.0, 0.0], [1.0, 1.0]])))
     for to, rows in (
         ([0.0, 1.0, 0.0], [[1.0, 0.0, 0.0], [-3.0, 1.0, 0.0]]),
         ([3.0, 2.0], [[2.0, 1.0], [-1.0, 0.0], [3.0, -1.0]]),
