@@ -370,10 +370,12 @@ def test_many_files_under_long_paths_stall_no_collection(places: Places, tmp_pat
 def test_a_flood_of_hand_ins_stalls_no_exchange(places: Places, tmp_path: Path) -> None:
     inbound = tmp_path / "inbound"
     for i in range(60):
-        folder = inbound / f"ada+{NAME}+2026-01-01 12:00:00 UTC+{i}"
+        folder = inbound / f"ada+{NAME}+2026-01-01 12:00:00 UTC+{i:02}"
         folder.mkdir(parents=True)
         (folder / f"{NAME}.ipynb").write_text(f'{{"cells": [], "x": {i}}}')
     assert len(collect(inbound, places)) == 50
+    (kept,) = places.submitted.glob(f"*/{NAME}/{NAME}.ipynb")
+    assert '"x": 59' in kept.read_text()
 
 
 def test_formgraders_button_grades_as_the_command_does(places: Places) -> None:
