@@ -26,7 +26,7 @@ from attnlib.positions import frequencies
 from attnlib.pretrained.gguf import GGUF
 
 BLOCK = 32  # weights that share a scale
-REAL, WHOLE = 1, 7  # float32 and int64, as ONNX numbers them
+REAL, WHOLE, SIGNED = 1, 7, {4: 22, 8: 3}  # float32, int64, int4 and int8, as ONNX numbers them
 OPSETS = {"": 23, "com.microsoft": 1}
 OF_RUNTIME = ("RotaryEmbedding",)  # operators of onnxruntime, not of ONNX
 SESSION = {"disable_quant_qdq": "1"}  # entries "session.…" of onnxruntime's configuration
@@ -36,10 +36,9 @@ class Graph:
     """An ONNX graph that grows by a node with every call; needs `onnx`."""
 
     def __init__(self) -> None:
-        from onnx import TensorProto, helper, numpy_helper
+        from onnx import helper, numpy_helper
 
         self.helper, self.from_array = helper, numpy_helper.from_array
-        self.kinds = {4: TensorProto.INT4, 8: TensorProto.INT8}
         self.nodes: list[Any] = []
         self.weights: list[Any] = []
         self.names = (f"x{number}" for number in count())
@@ -63,9 +62,8 @@ class Graph:
 
     def scaled(self, q: Tensor, d: str, bits: int) -> str:
         """The matrix (N, K) of signed numbers of so many bits, with a d (N, K / 32) for a block."""
-        name, sizes = next(self.names), (len(q), q.numel() // len(q) * 8 // bits)
-        raw = q.numpy().tobytes()
-        self.weights.append(self.helper.make_tensor(name, self.kinds[bits], sizes, raw, raw=True))
+        name, sizes, raw = next(self.names), (len(q), q[0].numel() * 8 // bits), q.numpy().tobytes()
+        self.weights.append(self.helper.make_tensor(name, SIGNED[bits], sizes, raw, raw=True))
         return str(self("DequantizeLinear", name, d, axis=1, block_size=BLOCK))
 
     def model(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> Any:
