@@ -57,7 +57,6 @@ SALIENCIES = Task(
         _drawn_gradient,
         {"T": 1, "d": 1},
         lead=True,
-        dtypes=(torch.float64, torch.float16),
         also=lambda rng, generator: [(torch.tensor([[300.0, -400.0]]).half(),)],  # large squares
     ),
 )
@@ -88,7 +87,8 @@ def _close(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tenso
     near = 1 + 1e-9 * x
     near[0] = 1e15  # the others are not tied for that
     tied = torch.tensor([0.0, 0.0, 1.0, *rng.choices((0, 1, 2), k=4)])
-    return [(near, 1e-9 * y), (1e-30 * x.float(), 1e-30 * (x + y).float()), (tied, tied)]
+    tiny = 1e-30 * x.float(), 1e-30 * (x + y).float()
+    return [(near, 1e-9 * y), tiny, (tied, tied)]
 
 
 KENDALL = Task(
@@ -155,9 +155,7 @@ JSD = Task(
         (torch.tensor([0.5, 0.0, 0.5]).half(), torch.tensor([1.0, 0.0, 0.0]).half()),
         (torch.tensor([0.9995, 0.0005]), torch.tensor([0.0005, 0.9995])),
     ),
-    hidden=varied(
-        _drawn_rows, {"T": 1}, lead=True, dtypes=(torch.float64, torch.float16), also=_small
-    ),
+    hidden=varied(_drawn_rows, {"T": 1}, lead=True, also=_small),
 )
 
 
@@ -291,7 +289,7 @@ ROLLOUT = Task(
         (_maps(4, 3, 2, 5, 5).double(),),
         (torch.eye(3)[torch.tensor([[[1, 0, 2], [0, 2, 1]], [[2, 0, 1], [0, 1, 2]]])].half(),),
     ),
-    hidden=varied(_drawn_maps, {"L": 1, "T": 1, "H": 1}, dtypes=(torch.float64, torch.float16)),
+    hidden=varied(_drawn_maps, {"L": 1, "T": 1, "H": 1}),
 )
 
 

@@ -185,7 +185,6 @@ GATE = Task(
         _drawn_gates,
         {"n": 1},
         lead=True,
-        dtypes=(torch.float64, torch.float16),
         also=lambda *_: [
             (torch.tensor([-200.0, -30, 0, 30, 200]), 0.33, -0.1, 1.1),  # exp by hand
             (torch.tensor(0.5).half(), 0.33, -0.1, 1.1),  # a float32 without axes lifts it

@@ -6,7 +6,7 @@ import random
 import torch
 from torch import Generator, Tensor
 
-from grading.properties import varied
+from grading.properties import converted, varied
 from grading.task import Task
 
 Lead = tuple[int, ...]
@@ -64,6 +64,7 @@ def _ties(rng: random.Random, generator: Generator) -> list[tuple[Words, Words, 
         (most, ["DET"] * 5 + ["NOUN"] * 4, ["end", "of", "THE", "cast"]),
         # capitals beyond A to Z, and words of points alone
         (["Été", "été", "ÉTÉ", ".", ",", ","], list("AABCDD"), ["ÉTÉ", ".", ","]),
+        (["Maße", "Masse", "x", "x"], list("ABCC"), ["masse", "maße"]),  # two words
         # the first tag, the last one, the first of the alphabet, and the last of three that tie
         (["so"] * 8, list("ZCACABBY"), ["so", "new"]),
         # the first that a set happens to give
@@ -350,6 +351,7 @@ WITHOUT = Task(
         _states(Generator().manual_seed(1), (2, 3, 5), 3),
         _states(Generator().manual_seed(2), (4,), 2, torch.float64),
         _parallel(Generator().manual_seed(3), (3, 5), 2),
+        converted(_states(Generator().manual_seed(4), (2, 3), 1), torch.float16),
     ),
     hidden=varied(_drawn_states, {"d": 1, "k": 1}, lead=True, scaled=((1, 1e-4),), also=_angles),
 )
