@@ -132,7 +132,13 @@ BITS = Task(
         (torch.arange(-90.0, 90.0) / 30 - 5, "Un café, s’il vous plaît. " * 20),
         (_table([-1.5, -0.5]), "cafe\u0301"),  # a letter and its accent by themselves
     ),
-    hidden=varied(_drawn_text, {"T": 1}, scaled=((0, 100),), also=_rare),
+    hidden=varied(
+        _drawn_text,
+        {"T": 1},
+        dtypes=(torch.float64,),  # a float is returned, which keeps more digits than half
+        scaled=((0, 100),),
+        also=_rare,
+    ),
 )
 
 
