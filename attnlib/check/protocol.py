@@ -104,8 +104,7 @@ def _from_json(data: Any) -> Any:
     flat = [float(x) if "float" in dtype else int(x) for x in flat]
     if kind == "tensor":
         made = torch.tensor(flat, dtype=DTYPES[dtype]).reshape(shape)
-        back = tuple(range(made.ndim))[::-1] if inside.get("turned") else ()
-        return made.permute(back).contiguous().permute(back) if back else made
+        return torch.from_numpy(np.asfortranarray(made)) if inside.get("turned") else made
     if kind == "array" and dtype in DTYPES:
         return np.array(flat, dtype=dtype).reshape(shape)
     raise ValueError(f"no value is a {kind!r}")

@@ -312,7 +312,11 @@ ORDER = Task(
         (torch.tensor([1.0, 2.0, 0.0, -2.0, 1.0, -1.0]).double().repeat(4).reshape(1, 4, 6), 6),
     ),
     hidden=varied(
-        _drawn_relevance, {"H": 1, "A": 1, "N": 1, "left": 0}, scaled=((0, 1e-5),), also=_tied
+        _drawn_relevance,
+        {"H": 1, "A": 1, "N": 1, "left": 0},
+        dtypes=(torch.float64,),  # in half, means that differ are rounded to one number
+        scaled=((0, 1e-5),),
+        also=_tied,
     ),
 )
 

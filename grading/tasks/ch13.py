@@ -143,7 +143,7 @@ def _drawn_map(rng: random.Random, generator: Generator, T: int, N: int) -> tupl
 
 def _extremes(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     """One real token; ∞ in padding; rows of one token, and small rest; rows that are uniform."""
-    one = torch.tensor([[False, True, False, False], [True, True, True, False]])
+    one = torch.tensor([[False, True, False, False], [False, True, True, True]])
     mask = _padding(rng, 3, 4, 2)
     flat = mask[:, None].float().expand(3, 4, 4) / mask.sum(-1)[:, None, None]
     return [
@@ -199,7 +199,8 @@ def _uneven(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tens
     q = torch.randn(4, generator=generator)
     return [
         (torch.full((5,), 0.2), q),
-        (torch.tensor([1e-40, 0.25, 0.75]), q),
+        (torch.tensor([1e-35, 0.25, 0.75]), q),
+        (torch.tensor([1e-6, 0.25, 0.75]).half(), q.half()),  # its inverse is infinite
         (torch.tensor([0.25, 0.5, 0.25]), torch.tensor([-rng.random() - 0.5])),
     ]
 
