@@ -36,7 +36,8 @@ def varied(
         least: the smallest size that is promised, by the name of the size. The first is the one
             that may be long.
         lead: whether any number of leading axes is promised.
-        dtypes: the kinds of float that are promised besides float32.
+        dtypes: the kinds of float that are promised besides float32; half precision is left out
+            where an honest answer is rounded too far to be told from a wrong one.
         scaled: (place of an argument, factor): what is promised to be as large, or as small.
         loud: places of arguments that may be so large in half precision that neither a square
             nor a sum is finite.
@@ -71,7 +72,7 @@ def varied(
 
 
 def in_half(args: Args, place: int) -> Args:
-    """Arguments in half precision, that at `place` as large as neither its squares nor sums can be."""
+    """Arguments in half precision; that at `place` up to 40,000: too large to square, or to add."""
     large = args[place] * (4e4 / args[place].abs().max())
     told: Args = converted((*args[:place], large, *args[place + 1 :]), torch.float16)
     return told

@@ -77,6 +77,7 @@ def _more_rows(rng: random.Random, generator: Generator) -> list[tuple[Tensor, T
         (M * torch.tensor([1e-4, 1, 1, 1e3, 1, 1])[:, None], mask),
         _texts(generator, (), 300, 2),
         (torch.ones(300, 2).half(), torch.ones(300) > 0),
+        in_half(_texts(generator, (), 5, 2), 0),
     ]
 
 
@@ -97,17 +98,14 @@ COSINE = Task(
             torch.tensor([[True] * 5, [True, True, True, False, False]]),
         ),
         _texts(Generator().manual_seed(2), (2, 2), 4, 2),
-        _texts(Generator().manual_seed(4), (3,), 3, 3),
         (_texts(Generator().manual_seed(5), (), 4, 3)[0].double(), torch.ones(4) > 0),
-        (torch.tensor([[300.0, 0.0], [300.0, 400.0]]).half(), torch.ones(2) > 0),
+        (
+            torch.tensor([[300.0, 0.0], [300.0, 400.0], [0.0, 0.0]]).half(),
+            torch.tensor([True, True, False]),
+        ),
     ),
     hidden=varied(
-        _drawn_rows,
-        {"n": 2, "d": 1},
-        lead=True,
-        scaled=((0, 1000), (0, 1e-3)),
-        loud=(0,),
-        also=_more_rows,
+        _drawn_rows, {"n": 2, "d": 1}, lead=True, scaled=((0, 1000), (0, 1e-3)), also=_more_rows
     ),
 )
 

@@ -196,7 +196,10 @@ def _two_layers(
         places = rng.sample(range(T), rng.randint(1, 2))
         corrupted[places] = torch.randn(len(places), d, generator=generator)
         drawn = clean, corrupted, W_Q, W_K, W_V, W_O, toward, rng.randrange(H)
-        exact = _paths(*converted(drawn, torch.float64))
+        try:
+            exact = _paths(*converted(drawn, torch.float64))
+        except ValueError:  # both runs end alike
+            continue
         rounded = (_paths(*drawn) - exact).abs().max()  # much where the runs hardly differ
         if 0.05 < exact.abs().max() < 2 and rounded < 3e-6:
             return drawn
@@ -279,7 +282,8 @@ def _ranked(rng: random.Random, generator: Generator, R: int, n: int, H: int) ->
 def _far(rng: random.Random, generator: Generator) -> list[Ranked]:
     """Many prompts: so far from 0 that single precision does not keep heads apart; and small."""
     x, y, rows = _ranked(rng, generator, 30, 22, 9)
-    return [(x.double() + 1e7, y.double() + 1e7, rows), (x * 1e-5, y, rows)]
+    half = converted(_ranked(random.Random(6), Generator().manual_seed(6), 3, 4, 5), torch.float16)
+    return [(x.double() + 1e7, y.double() + 1e7, rows), (x * 1e-5, y, rows), half]
 
 
 RANKED = Task(
@@ -296,7 +300,12 @@ RANKED = Task(
         _ranked(random.Random(9), Generator().manual_seed(9), 26, 5, 8),
         converted(_ranked(random.Random(6), Generator().manual_seed(6), 3, 4, 5), torch.float16),
     ),
-    hidden=varied(_ranked, {"R": 1, "n": 1, "H": 2}, also=_far),
+    hidden=varied(
+        _ranked,
+        {"R": 1, "n": 1, "H": 2},
+        dtypes=(torch.float64,),  # in half, means that differ may be rounded to one number
+        also=_far,
+    ),
 )
 
 
