@@ -176,7 +176,7 @@ def _clipped(gradients: list[Tensor], limit: float) -> list[Tensor]:
     """By the framework, in double precision, on parameters that carry these gradients."""
     parameters = [nn.Parameter(torch.zeros_like(one).double()) for one in gradients]
     for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.grad = gradient.double()
+        parameter.grad = gradient.double().clone()
     nn.utils.clip_grad_norm_(parameters, limit)
     return [torch.as_tensor(p.grad).to(one) for p, one in zip(parameters, gradients, strict=True)]
 

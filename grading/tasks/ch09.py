@@ -140,8 +140,8 @@ COPYING = Task(
             ),
             torch.tensor([[1.0, 0.0, -1.0, 2.0], [0.0, 2.0, 1.0, 0.0], [1.0, 1.0, 0.0, -1.0]]),
         ),
-        _far_from_normal(Generator().manual_seed(0)),
         (UNIT.half(), UNIT[None].half(), 300 * UNIT[None].half(), UNIT.half()),
+        _far_from_normal(Generator().manual_seed(0)),
     ),
     hidden=varied(
         _drawn_embedded,
