@@ -58,6 +58,7 @@ def told_wrong(one: dict[str, Verdict], task: str, fragment: str) -> str:
     return ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", banks())
 def test_the_bank(
