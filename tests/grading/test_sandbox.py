@@ -425,6 +425,7 @@ print(json.dumps([os.getuid(), warm.cold(), json.loads(seen), both]))
 """
 
 
+@pytest.mark.long
 @needs_sandbox
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests have run as an ordinary user")
 def test_an_ordinary_user_can_grade_too_and_no_submission_takes_threads_from_another() -> None:

@@ -102,6 +102,7 @@ def judged(
     return bad, tally
 
 
+@pytest.mark.long
 @each("name", banks())
 def test_the_visible_check_agrees_with_grading(name: str, monkeypatch: Any) -> None:
     """It passes every right answer, and no wrong one.
