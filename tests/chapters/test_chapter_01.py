@@ -54,7 +54,8 @@ def loss(n: int, smoothing: str) -> Tensor:
 @torch.no_grad()
 def network_loss(name: str) -> Tensor:
     net, ids = pretrained.load(name), rows()[:WINDOWS]
-    return F.cross_entropy(net(ids[:, :-1]).mT, ids[:, 1:], reduction="none").double()
+    logits, right = net(ids[:, :-1]).flatten(0, 1), ids[:, 1:]
+    return F.cross_entropy(logits, right.flatten(), reduction="none").double().view_as(right)
 
 
 def interval(difference: Tensor) -> tuple[float, float]:
