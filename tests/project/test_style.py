@@ -59,6 +59,7 @@ def test_nothing_is_kept_from_the_formatter() -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.long
 def test_the_strict_type_checker_finds_nothing() -> None:
     rooms = [room for room in ("attnlib", "recipes", "grading") if (ROOT / room).is_dir()]
     run_tool("mypy", "--strict", *rooms)
