@@ -359,4 +359,4 @@ def test_what_is_quick_leaves_out_what_is_slow() -> None:
     assert "not slow and not browser" in command
     assert not [word for word in command if "chapters" in word and "--ignore" not in word]
     assert course().quick("python", ["tests/test_trace.py"])[-1] == "tests/test_trace.py"
-    assert course().test("python", [])[-1] == "chapters"
+    assert "chapters" in course().test("python", [])

@@ -9,6 +9,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from course_files import course_files
 from each import each
 
