@@ -86,8 +86,8 @@ make insights NAME=04_self_attention
 Options:
 make lab PYTHON=python3.12 uses another Python; make lab TORCH_INDEX=URL takes torch alone from
 another package index, such as the one for the smaller CPU-only build (see pytorch.org).
-make test ARGS="-k attention" hands options on to pytest; ARGS=--long adds the tests that take
-minutes, such as the attacks on the grader."""
+make test ARGS="-k attention" hands options on to pytest; ARGS=--long adds what takes
+longer: side roads, trainings that tests repeat, the book, the attacks on the grader."""
 
 
 class Trouble(Exception):
@@ -294,13 +294,15 @@ def pytest(python, words, otherwise):
 
 
 def test(python, words):
-    """The command that runs the suite: tests, doctests, and every chapter; all with --long."""
-    chosen = [] if "--long" in words else ["-m", "not long"]
+    """The command that runs the suite: tests, doctests, the chapters; everything with --long."""
+    all_of_it = "--long" in words
+    chosen = [] if all_of_it else ["-m", "not long"]
     notebooks = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=180"]
     return pytest(
         python,
         notebooks + chosen + [word for word in words if word != "--long"],
-        in_course("attnlib", "recipes", "book", "grading", "tools", "tests", "chapters"),
+        in_course("attnlib", "recipes", "book", "grading", "tools", "tests", "chapters")
+        + ([] if all_of_it else ["--ignore=" + os.path.join(ROOT, "chapters", "more")]),
     )
 
 

@@ -52,10 +52,10 @@ def judged() -> tuple[Tensor, dict[int, Tensor]]:
 def network_losses(model: nn.Module, rows: Tensor) -> Tensor:
     """Nats of every token of the same windows under a network."""
     parts = [
-        F.cross_entropy(model(part[:, :-1]).mT, part[:, 1:], reduction="none")
+        F.cross_entropy(model(part[:, :-1]).flatten(0, 1), part[:, 1:].flatten(), reduction="none")
         for part in rows.split(32)
     ]
-    return torch.cat(parts).double()
+    return torch.cat(parts).double().view(len(rows), -1)
 
 
 def interval(nats: Tensor) -> list[float]:

@@ -38,6 +38,7 @@ def test_a_chapter_that_changed_is_shown_with_its_stored_outputs(
     assert "data-view" not in deck
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no Ctrl-C from one process to another")
 @pytest.mark.parametrize("begun", [False, True])

@@ -22,7 +22,7 @@ from road_rules import theses
 from book.icons import icons
 from book.pages import pages_of_the_site, rooms
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 PIXELS = "canvas => canvas.toDataURL()"
 LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark"), (794, "print")]

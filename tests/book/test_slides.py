@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from chapter_rules import chapter_paths
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 SIZES = [{"width": 1280, "height": 720}, {"width": 1024, "height": 768}]  # of two shapes
 MEASURE = (Path(__file__).parent / "measure.js").read_text(encoding="utf-8")
 

@@ -54,7 +54,8 @@ def loss(n: int, smoothing: str) -> Tensor:
 @torch.no_grad()
 def network_loss(name: str) -> Tensor:
     net, ids = pretrained.load(name), rows()[:WINDOWS]
-    return F.cross_entropy(net(ids[:, :-1]).mT, ids[:, 1:], reduction="none").double()
+    logits, right = net(ids[:, :-1]).flatten(0, 1), ids[:, 1:]
+    return F.cross_entropy(logits, right.flatten(), reduction="none").double().view_as(right)
 
 
 def interval(difference: Tensor) -> tuple[float, float]:
@@ -62,6 +63,7 @@ def interval(difference: Tensor) -> tuple[float, float]:
     return intervals.interval(difference.mean(1))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_nearly_every_review_has_a_new_pair_and_smoothing_copes():
     shares = [counted().unseen(token_stream([text], BPE))[1] for text in TEXTS[:60]]
@@ -117,6 +119,7 @@ def test_a_token_outside_the_window_changes_no_bit(name):
         assert moved == list(range(place, min(place + width, 30)))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_counts_beat_the_networks_and_mixing_beats_both():
     counts = loss(5, "kneser-ney")[:WINDOWS]
@@ -143,6 +146,7 @@ def test_every_one_of_three_trainings_is_behind_the_counts_and_helps_them(name):
     assert (counters.sum(0) < -least).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_first_training_is_measured_again():
     """With the stored weights, of the wider network; the chapter's table has the same windows."""

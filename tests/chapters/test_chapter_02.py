@@ -138,6 +138,7 @@ def test_the_queue_is_as_long_as_the_text() -> None:
         assert chain(window.hidden(ids).grad_fn) == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_open_forget_gate_or_small_inputs_carry_a_symbol() -> None:
     """From a start that the chapter does not use; the control opens another gate of the LSTM."""

@@ -63,6 +63,7 @@ def lowest(values: Tensor) -> float:
     return float(values.mean() - 1.96 * values.std() / len(values) ** 0.5)
 
 
+@pytest.mark.long
 def test_no_long_number_and_no_shown_one_is_trained_on() -> None:
     known = chapter()
     assert max(len(spell(n)) for n in known.train.numbers) == 9
@@ -70,6 +71,7 @@ def test_no_long_number_and_no_shown_one_is_trained_on() -> None:
     assert len(known.train) == 8_427
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.claim(37)
 def test_attention_holds_past_the_lengths_of_its_training_and_a_fixed_context_does_not() -> None:
@@ -137,6 +139,7 @@ def test_the_diagonal_goes_one_state_on() -> None:
     assert (looks.sum(-1) == 1).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_only_a_selective_context_learns_nine_words_and_the_states_can_learn_to_select() -> None:
     """Random matrices with a gradient through the score, and without: only the gradient differs."""
@@ -152,6 +155,7 @@ def test_only_a_selective_context_learns_nine_words_and_the_states_can_learn_to_
     assert right(cut_off, 9) < right(translator("additive", Even), 9) + 0.1 < 0.4
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_states_beside_thousand_know_of_it() -> None:
     """On numbers that the chapter does not look at, read by a model from another start."""

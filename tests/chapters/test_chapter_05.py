@@ -127,6 +127,7 @@ def test_feed_forward_writes_longer_vectors_in_most_blocks_and_by_training(built
     assert sizes[1] / sum(sizes) == pytest.approx(2 / 3, abs=0.01)
 
 
+@pytest.mark.long
 def test_below_the_frequencies_only_order_helps(built, streams):
     """Three fifths of the chapter's steps, on other reviews, with another seed."""
     frequency = streams.bincount(minlength=4096).double() / len(streams)

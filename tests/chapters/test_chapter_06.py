@@ -90,6 +90,7 @@ def test_the_first_merges_are_a_short_training_and_more_only_take_borders_away()
     assert max(added) > 0.05
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_longest_match_is_another_cut_and_smollm2_would_hardly_write_it() -> None:
     """Fewer in a small vocabulary; and little of the price is paid after the word."""
@@ -158,6 +159,7 @@ def test_gpt2s_pattern_leaves_numbers_to_the_merges_and_digits_apart_do_not() ->
     assert 1 / 7.5 < np.mean([left != right for left, right in pairwise(cuts)]) < 1 / 6.5 + 0.001
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_bytes_per_token_stay_below_bytes_per_pre_token_unless_nothing_is_cut_first() -> None:
     texts = held_out()[150:175]
@@ -226,6 +228,7 @@ def judged(lm: LanguageModel, texts: Sequence[str], lengths: Sequence[int]) -> l
     return found
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_perplexity_prefers_the_toy_on_beginnings_and_bits_per_byte_never() -> None:
     """The control: the same reviews' first 1,000 bytes."""

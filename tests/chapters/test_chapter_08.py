@@ -264,6 +264,7 @@ def test_a_draw_changes_sides_once_from_place_to_content() -> None:
     assert (theta[..., 0].amax(1) < theta[..., 1].amin(1)).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_at_one_pair_a_dimension_only_the_penalty_speaks_for_place() -> None:
     found = grown(20, (1.0, 2.0), seed=11)

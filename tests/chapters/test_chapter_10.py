@@ -216,6 +216,7 @@ def test_a_rule_of_tags_beats_the_heads_and_is_not_what_they_follow(minilm):
     assert heads.pooled(tree) > heads.pooled(again) + 0.1
 
 
+@pytest.mark.long
 @pytest.mark.claim(66)
 def test_order_and_kind_of_word_carry_the_heads_and_words_alone_do_not(minilm):
     encoder, sentences, *_ = minilm
@@ -340,6 +341,7 @@ def test_features_equal_their_definitions():
 # --- another map ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.claim(66)
 def test_what_a_map_carries_is_a_small_part_of_what_a_word_knows(minilm):
     _, sentences, texts, *_, words, _ = minilm

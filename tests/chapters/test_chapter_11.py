@@ -228,6 +228,7 @@ def test_a_step_goes_along_its_way_as_far_as_the_means_are_apart():
 SAW, FILM = " that we saw", " in this film"
 
 
+@pytest.mark.long
 @pytest.mark.claim(75)
 def test_number_stays_readable_where_a_patch_of_the_noun_does_nothing(smollm2, gpt):
     for found, top, after in ((smollm2, 30, SAW), (gpt, 4, FILM)):

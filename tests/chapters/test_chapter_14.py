@@ -38,6 +38,7 @@ def today() -> SimpleNamespace:
 # --- four lines -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.claim(88)
 @pytest.mark.claim(89)

@@ -202,6 +202,7 @@ def test_a_head_that_matters_looks_elsewhere_and_one_that_looks_works_against():
     assert others.median() < 0.05
 
 
+@pytest.mark.long
 @pytest.mark.claim(104)
 def test_what_heads_of_layer_23_write_makes_24_4_look_at_the_answer():
     """Of what heads tell others through their queries, in a quarter of the prompts."""

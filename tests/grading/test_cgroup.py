@@ -50,6 +50,7 @@ def test_who_was_killed_below_the_limit_is_not_blamed(folder: Path) -> None:
         told(folder, killed)
 
 
+@pytest.mark.long
 def test_a_submission_runs_in_a_group(folder: Path) -> None:
     cell = nbformat.v4.new_code_cell("print(1 + 1)")
     unsafe = sandbox.unusable() is not None

@@ -344,6 +344,7 @@ def test_an_instructors_command_is_refused_in_the_students_copy(copy: Path) -> N
     assert "make grade is for instructors; this is a student's copy" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_checks_work_in_the_students_copy(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = names()[-1]
@@ -374,6 +375,7 @@ def test_an_archive_has_the_same_bytes_again(tmp_path: Path) -> None:
 # release
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_release_is_noted_in_the_gradebook_with_its_due_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

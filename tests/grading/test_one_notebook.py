@@ -137,6 +137,7 @@ def test_e_a_text_that_is_slow_to_render_has_a_page_that_says_so(
     assert "could not be shown" in path.read_text()
 
 
+@pytest.mark.long
 def test_f_an_answer_that_is_costly_to_judge_costs_its_child_alone(
     places: Places, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -367,6 +368,7 @@ def test_many_files_under_long_paths_stall_no_collection(places: Places, tmp_pat
     assert [row.path for row in found if row.student == "s002"] == [f"s002_{NAME}.ipynb"]
 
 
+@pytest.mark.long
 def test_a_flood_of_hand_ins_stalls_no_exchange(places: Places, tmp_path: Path) -> None:
     inbound = tmp_path / "inbound"
     for i in range(60):

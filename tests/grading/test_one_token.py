@@ -18,6 +18,7 @@ from grading.tasks import EXERCISES, exercise
 SEED = "course"
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # stopped late
 @pytest.mark.parametrize("name", EXERCISES)
 def test_no_one_token_change_of_a_solution_is_paid(name: str) -> None:

@@ -350,6 +350,7 @@ def test_no_program_is_started_and_input_fails(runs: dict) -> None:
         assert errors == ["OSError", "StdinNotImplementedError", "OSError"]
 
 
+@pytest.mark.long
 @needs_sandbox
 def test_no_process_and_no_file_outlives_the_one_that_grades(tmp_path: Path) -> None:
     code = (
@@ -424,6 +425,7 @@ print(json.dumps([os.getuid(), warm.cold(), json.loads(seen), both]))
 """
 
 
+@pytest.mark.long
 @needs_sandbox
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests have run as an ordinary user")
 def test_an_ordinary_user_can_grade_too_and_no_submission_takes_threads_from_another() -> None:
@@ -469,6 +471,7 @@ def test_a_bubblewrap_that_fails_is_the_machines_fault(
         run(notebook("1"), SCENE)
 
 
+@pytest.mark.long
 def test_unsafe_runs_with_the_limits_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
     cells = ["import os\nprint(os.getuid(), 'ATTNLIB_SEED' in os.environ)", "while True:\n    pass"]

@@ -58,6 +58,7 @@ def told_wrong(one: dict[str, Verdict], task: str, fragment: str) -> str:
     return ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", banks())
 def test_the_bank(
@@ -101,6 +102,7 @@ def judged(
     return bad, tally
 
 
+@pytest.mark.long
 @each("name", banks())
 def test_the_visible_check_agrees_with_grading(name: str, monkeypatch: Any) -> None:
     """It passes every right answer, and no wrong one.

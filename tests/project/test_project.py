@@ -292,6 +292,8 @@ def claims_marked(texts: list[str]) -> set[int]:
     """The claims that tests of a usual run mark, read from their source: those not long."""
     found = set()
     for text in texts:
+        if re.search(r"^pytestmark = .*mark\.long", text, re.M):
+            continue
         for node in ast.walk(ast.parse(text)):
             marks = [ast.unparse(mark) for mark in getattr(node, "decorator_list", ())]
             if "pytest.mark.long" not in marks:
@@ -310,6 +312,7 @@ def test_a_marked_claim_is_found() -> None:
     marked = "@pytest.mark.claim(7)\ndef test(): pass"
     assert claims_marked([marked]) == {7}
     assert claims_marked([f"@pytest.mark.long\n{marked}"]) == set(), "make test leaves it out"
+    assert claims_marked([f"pytestmark = pytest.mark.long\n{marked}"]) == set(), "and so a module"
 
 
 def test_the_readme_tells_the_losses_of_the_cards() -> None:

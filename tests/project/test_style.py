@@ -9,6 +9,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from course_files import course_files
 from each import each
 
@@ -59,6 +60,7 @@ def test_nothing_is_kept_from_the_formatter() -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.long
 def test_the_strict_type_checker_finds_nothing() -> None:
     rooms = [room for room in ("attnlib", "recipes", "grading") if (ROOT / room).is_dir()]
     run_tool("mypy", "--strict", *rooms)

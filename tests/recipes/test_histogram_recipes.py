@@ -10,6 +10,8 @@ from attnlib.pretrained import checkpoints
 from recipes import histogram
 from recipes.__main__ import RECIPES
 
+pytestmark = pytest.mark.long
+
 SHIPPED = {name: pretrained.card(name) for name in histogram.MINIMA}
 
 

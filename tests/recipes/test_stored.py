@@ -198,6 +198,7 @@ def test_the_loss_of_every_language_model(monkeypatch):
     assert gap == pytest.approx(dict.fromkeys(gap, mean), abs=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.slow  # of those that differ in their seed alone, the first
 @each("name", [name for name in CLASSIFIERS if not name[-1].isdigit()])
 def test_the_accuracy_and_loss_of_a_classifier(name):
