@@ -32,8 +32,9 @@ Three = tuple[Tensor, Tensor, Tensor]
 
 def _saliencies(G: Tensor) -> Three:
     d = G.shape[-1]
-    ones = torch.ones(d, dtype=G.dtype)
-    return G @ ones / d, G.abs() @ ones / d, torch.linalg.vector_norm(G, dim=-1)
+    ones = torch.ones(d, dtype=torch.float64)
+    found = G.double() @ ones / d, G.abs().double() @ ones / d, G.double().norm(dim=-1)
+    return found[0].to(G), found[1].to(G), found[2].to(G)
 
 
 def _drawn_gradient(
@@ -57,7 +58,7 @@ SALIENCIES = Task(
         _drawn_gradient,
         {"T": 1, "d": 1},
         lead=True,
-        also=lambda rng, generator: [(torch.tensor([[300.0, -400.0]]).half(),)],  # large squares
+        also=lambda rng, generator: [(torch.full((2, 3), 3e4).half(),)],  # large squares and sums
     ),
 )
 
@@ -226,6 +227,8 @@ ENDS = (
 # here the two words with the least alpha, one on each side of the sum, are not far enough
 LEAST = (torch.tensor([-2.0, 1.5, 1.0, 0.5, 0.0]), torch.tensor([0.4, 0.25, 0.0, 0.3, 0.05]), 0.8)
 
+# here one word votes exactly as the sum, none above it, and has to take all
+EQUAL = (torch.tensor([0.0, 0.0, -1.0]), torch.tensor([1.0, 0.0, 0.0]), 0.9)
 # here one word votes nearly as the sum, and has to take nearly all
 ALONE = (torch.tensor([-1.0, 1.0, -5e-4]), torch.tensor([0.5, 0.5, 0.0]), 0.95)
 
@@ -255,7 +258,7 @@ OTHER = Task(
         ENDS,
         LEAST,
     ),
-    hidden=varied(_drawn_votes, {"T": 5}, dtypes=(), also=lambda rng, generator: [ALONE]),
+    hidden=varied(_drawn_votes, {"T": 5}, dtypes=(), also=lambda rng, generator: [ALONE, EQUAL]),
     accepts=_refuse_weights,
 )
 
