@@ -92,7 +92,7 @@ def encoded(task: Task, inputs: Sequence[Args]) -> list[Any]:
 
 
 def turned(data: Any) -> Any:
-    """Encoded data whose tensors are to lie in memory with their last two axes exchanged."""
+    """Encoded data whose tensors are to lie in memory with their axes in reverse order."""
     if isinstance(data, list):
         return [turned(one) for one in data]
     if not isinstance(data, dict):

@@ -24,8 +24,9 @@ def varied(
     least: Mapping[str, int],
     *,
     lead: bool = False,
-    dtypes: Sequence[torch.dtype] = (torch.float64,),
+    dtypes: Sequence[torch.dtype] = (torch.float64, torch.float16),
     scaled: Sequence[tuple[int, float]] = (),
+    loud: Sequence[int] = (),
     also: Hidden | None = None,
 ) -> Hidden:
     """What draws a task's hidden cases.
@@ -35,13 +36,17 @@ def varied(
         least: the smallest size that is promised, by the name of the size. The first is the one
             that may be long.
         lead: whether any number of leading axes is promised.
-        dtypes: the kinds of float that are promised besides float32.
+        dtypes: the kinds of float that are promised besides float32; half precision is left out
+            where an honest answer is rounded too far to be told from a wrong one.
         scaled: (place of an argument, factor): what is promised to be as large, or as small.
+        loud: places of arguments that may be so large in half precision that neither a square
+            nor a sum is finite.
         also: cases that no promise makes; they come last.
 
     Returns:
         for `Task.hidden`: three cases or one for each of `LEADS`, with sizes that differ; all sizes
-        alike, twice; each size at its least; a long one; one of each dtype and each scale.
+        alike, twice; each size at its least; a long one; one of each dtype and each scale,
+        one for each loud argument.
     """
 
     def hidden(rng: random.Random, generator: Generator) -> list[Args]:
@@ -60,9 +65,18 @@ def varied(
             args = list(case())
             args[place] = args[place] * factor
             cases.append(tuple(args))
+        cases += [in_half(case(), place) for place in loud]
         return [*cases, *(also(rng, generator) if also else ())]
 
     return hidden
+
+
+def in_half(args: Args, place: int) -> Args:
+    """Arguments in half precision; that at `place` near ±40,000: too large to square, or to add."""
+    x = args[place]
+    large = 4e4 * (x / x[x != 0].abs().median()).tanh()
+    told: Args = converted((*args[:place], large, *args[place + 1 :]), torch.float16)
+    return told
 
 
 def converted(value: Any, dtype: torch.dtype) -> Any:

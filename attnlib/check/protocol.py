@@ -104,7 +104,7 @@ def _from_json(data: Any) -> Any:
     flat = [float(x) if "float" in dtype else int(x) for x in flat]
     if kind == "tensor":
         made = torch.tensor(flat, dtype=DTYPES[dtype]).reshape(shape)
-        return made.mT.contiguous().mT if inside.get("turned") else made
+        return torch.from_numpy(np.asfortranarray(made)) if inside.get("turned") else made
     if kind == "array" and dtype in DTYPES:
         return np.array(flat, dtype=dtype).reshape(shape)
     raise ValueError(f"no value is a {kind!r}")

@@ -65,7 +65,6 @@ ADDITIVE = Task(
     hidden=varied(
         _drawn_states,
         {"S": 1, "B": 1, "d_s": 1, "d_h": 1, "d_a": 1},
-        dtypes=(torch.float64, torch.float16),
         scaled=((0, 300),),
         also=_opposed,
     ),
@@ -163,13 +162,7 @@ PADDING = Task(
         (_tenths(11, 3, 5), torch.tensor([[1, 1, 1, 1, 1], [0, 0, 0, 1, 0], [1, 1, 1, 0, 0]]) > 0),
         (_table([[-300, -301, 5], [-1e12, -1e12, 0]]), torch.tensor([[1, 1, 0], [1, 1, 0]]).bool()),
     ),
-    hidden=varied(
-        _drawn_padded,
-        {"S": 1, "B": 1},
-        dtypes=(torch.float64, torch.float16),
-        scaled=((0, 300),),
-        also=_loud,
-    ),
+    hidden=varied(_drawn_padded, {"S": 1, "B": 1}, scaled=((0, 300),), also=_loud),
 )
 
 
@@ -268,9 +261,7 @@ SHARP = Task(
         (_table([0.7, 0.1, 0.1, 0.1]),),
         (_table([0.975, *[0.005] * 4, *[0.0005] * 10]),),  # many small ones
     ),
-    hidden=varied(
-        _drawn_rows, {"S": 1}, lead=True, dtypes=(torch.float64, torch.float16), also=_unlike
-    ),
+    hidden=varied(_drawn_rows, {"S": 1}, lead=True, also=_unlike),
 )
 
 TASKS: tuple[Task, ...] = (ADDITIVE, READINGS, PADDING, READ, SHARP)

@@ -69,7 +69,6 @@ ATTEND = Task(
         _drawn_qkv,
         {"s": 1, "t": 1, "d_k": 1, "d_v": 1},
         lead=True,
-        dtypes=(torch.float64, torch.float16),
         scaled=((0, 300), (1, 0.003)),
         also=_far_apart,
     ),
@@ -106,7 +105,8 @@ def _extreme(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     loud[..., :2] -= low * torch.ones(4, 2).tril()
     tilted[..., -1] += rng.randint(150, 300)  # the last source drowns all others
     far = torch.tensor([[-300.0, 0, 0], [350, 151, 0], [150, 151, 149]])  # beyond ±80, and apart
-    return [(case,) for case in (loud, tilted, far)]
+    least = torch.tensor([[-1e32, 0], [0, 0]])
+    return [(case,) for case in (loud, tilted, far, least)]
 
 
 CAUSAL = Task(
@@ -120,14 +120,7 @@ CAUSAL = Task(
         (_table([[-300, -291], [150, 151]]),),
         (_tenths(5, 3, 3, 3),),
     ),
-    hidden=varied(
-        _drawn_scores,
-        {"T": 1},
-        lead=True,
-        dtypes=(torch.float64, torch.float16),
-        scaled=((0, 300), (0, 0.003)),
-        also=_extreme,
-    ),
+    hidden=varied(_drawn_scores, {"T": 1}, lead=True, scaled=((0, 300), (0, 0.003)), also=_extreme),
 )
 
 
@@ -195,11 +188,7 @@ HEADS = Task(
         ),
         (_tenths(7, 2, 3, 4, 2), _tenths(8, 6, 5)),
     ),
-    hidden=varied(
-        _drawn_heads,
-        {"T": 1, "B": 1, "H": 1, "d_v": 1, "d": 1},
-        dtypes=(torch.float64, torch.float16),
-    ),
+    hidden=varied(_drawn_heads, {"T": 1, "B": 1, "H": 1, "d_v": 1, "d": 1}),
 )
 
 
@@ -248,9 +237,7 @@ WORDS = Task(
             [0, 0, 0, 1],
         ),
     ),
-    hidden=varied(
-        _drawn_words, {"W": 1, "H": 1}, dtypes=(torch.float64, torch.float16), also=_uncut
-    ),
+    hidden=varied(_drawn_words, {"W": 1, "H": 1}, also=_uncut),
 )
 
 TASKS: tuple[Task, ...] = (ATTEND, CAUSAL, MERGED, HEADS, WORDS)

@@ -32,8 +32,9 @@ Three = tuple[Tensor, Tensor, Tensor]
 
 def _saliencies(G: Tensor) -> Three:
     d = G.shape[-1]
-    ones = torch.ones(d, dtype=G.dtype)
-    return G @ ones / d, G.abs() @ ones / d, torch.linalg.vector_norm(G, dim=-1)
+    ones = torch.ones(d, dtype=torch.float64)
+    found = G.double() @ ones / d, G.abs().double() @ ones / d, G.double().norm(dim=-1)
+    return found[0].to(G), found[1].to(G), found[2].to(G)
 
 
 def _drawn_gradient(
@@ -57,8 +58,7 @@ SALIENCIES = Task(
         _drawn_gradient,
         {"T": 1, "d": 1},
         lead=True,
-        dtypes=(torch.float64, torch.float16),
-        also=lambda rng, generator: [(torch.tensor([[300.0, -400.0]]).half(),)],  # large squares
+        also=lambda rng, generator: [(torch.full((2, 3), 3e4).half(),)],  # large squares and sums
     ),
 )
 
@@ -88,7 +88,8 @@ def _close(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tenso
     near = 1 + 1e-9 * x
     near[0] = 1e15  # the others are not tied for that
     tied = torch.tensor([0.0, 0.0, 1.0, *rng.choices((0, 1, 2), k=4)])
-    return [(near, 1e-9 * y), (1e-30 * x.float(), 1e-30 * (x + y).float()), (tied, tied)]
+    tiny = 1e-30 * x.float(), 1e-30 * (x + y).float()
+    return [(near, 1e-9 * y), tiny, (tied, tied)]
 
 
 KENDALL = Task(
@@ -155,9 +156,7 @@ JSD = Task(
         (torch.tensor([0.5, 0.0, 0.5]).half(), torch.tensor([1.0, 0.0, 0.0]).half()),
         (torch.tensor([0.9995, 0.0005]), torch.tensor([0.0005, 0.9995])),
     ),
-    hidden=varied(
-        _drawn_rows, {"T": 1}, lead=True, dtypes=(torch.float64, torch.float16), also=_small
-    ),
+    hidden=varied(_drawn_rows, {"T": 1}, lead=True, also=_small),
 )
 
 
@@ -228,6 +227,8 @@ ENDS = (
 # here the two words with the least alpha, one on each side of the sum, are not far enough
 LEAST = (torch.tensor([-2.0, 1.5, 1.0, 0.5, 0.0]), torch.tensor([0.4, 0.25, 0.0, 0.3, 0.05]), 0.8)
 
+# here one word votes exactly as the sum, none above it, and has to take all
+EQUAL = (torch.tensor([0.0, 0.0, -1.0]), torch.tensor([1.0, 0.0, 0.0]), 0.9)
 # here one word votes nearly as the sum, and has to take nearly all
 ALONE = (torch.tensor([-1.0, 1.0, -5e-4]), torch.tensor([0.5, 0.5, 0.0]), 0.95)
 
@@ -257,7 +258,7 @@ OTHER = Task(
         ENDS,
         LEAST,
     ),
-    hidden=varied(_drawn_votes, {"T": 5}, dtypes=(), also=lambda rng, generator: [ALONE]),
+    hidden=varied(_drawn_votes, {"T": 5}, dtypes=(), also=lambda rng, generator: [ALONE, EQUAL]),
     accepts=_refuse_weights,
 )
 
@@ -291,7 +292,7 @@ ROLLOUT = Task(
         (_maps(4, 3, 2, 5, 5).double(),),
         (torch.eye(3)[torch.tensor([[[1, 0, 2], [0, 2, 1]], [[2, 0, 1], [0, 1, 2]]])].half(),),
     ),
-    hidden=varied(_drawn_maps, {"L": 1, "T": 1, "H": 1}, dtypes=(torch.float64, torch.float16)),
+    hidden=varied(_drawn_maps, {"L": 1, "T": 1, "H": 1}),
 )
 
 

@@ -71,12 +71,7 @@ PATHS = Task(
             torch.tensor([[1.0], [3.0]]).double(),
         ),
     ),
-    hidden=varied(
-        _drawn_layer,
-        {"T": 1, "d": 1, "d_v": 1, "H": 1, "D": 1},
-        lead=True,
-        dtypes=(torch.float64, torch.float16),
-    ),
+    hidden=varied(_drawn_layer, {"T": 1, "d": 1, "d_v": 1, "H": 1, "D": 1}, lead=True),
     tolerance=1e-3,
 )
 
@@ -145,6 +140,7 @@ COPYING = Task(
             ),
             torch.tensor([[1.0, 0.0, -1.0, 2.0], [0.0, 2.0, 1.0, 0.0], [1.0, 1.0, 0.0, -1.0]]),
         ),
+        (UNIT.half(), UNIT[None].half(), 300 * UNIT[None].half(), UNIT.half()),
         _far_from_normal(Generator().manual_seed(0)),
     ),
     hidden=varied(
@@ -213,12 +209,7 @@ TABLE = Task(
         (torch.tensor([[-4.004e6, -4.012e6], [-4.008e6, -4e6]]), torch.tensor([[0, 1], [1, 0]]), 4),
     ),
     hidden=varied(
-        _drawn_text,
-        {"T": 1, "D": 1, "d_k": 1},
-        lead=True,
-        dtypes=(torch.float64, torch.float16),
-        scaled=((0, 20),),
-        also=_extreme,
+        _drawn_text, {"T": 1, "D": 1, "d_k": 1}, lead=True, scaled=((0, 20),), also=_extreme
     ),
 )
 
@@ -290,11 +281,13 @@ K_COMPOSITION = Task(
             torch.tensor([[[1.0, 0.0], [2.0, 1.0]], [[0.0, 3.0], [1.0, 1.0]]]).double(),
             torch.tensor([[[2.0, 1.0], [0.0, 1.0]], [[1.0, 1.0], [-1.0, 0.0]]]).double(),
         ),
+        tuple(300 * UNIT[None].half() if i == 0 else UNIT[None].half() for i in range(4)),
     ),
     hidden=varied(
         _drawn_heads,
         {"d": 1, "d_v": 1, "d_k": 1, "H_1": 1, "H_2": 1},
         scaled=((0, 1e-12), (3, 300)),
+        loud=(0,),
         also=_all_or_nothing,
     ),
     tolerance=1e-3,
@@ -339,9 +332,7 @@ INDUCTION = Task(
         (_maps(Generator().manual_seed(1), (2,), 7).mul(64).round().div(64), 3),
         (_maps(Generator().manual_seed(2), (), 5).mul(64).round().div(64).double(), 1),
     ),
-    hidden=varied(
-        _drawn_maps, {"more": 1, "period": 1}, lead=True, dtypes=(torch.float64, torch.float16)
-    ),
+    hidden=varied(_drawn_maps, {"more": 1, "period": 1}, lead=True),
 )
 
 

@@ -6,7 +6,7 @@ import random
 import torch
 from torch import Generator, Tensor
 
-from grading.properties import varied
+from grading.properties import converted, varied
 from grading.task import Task
 
 Lead = tuple[int, ...]
@@ -350,6 +350,7 @@ WITHOUT = Task(
         _states(Generator().manual_seed(1), (2, 3, 5), 3),
         _states(Generator().manual_seed(2), (4,), 2, torch.float64),
         _parallel(Generator().manual_seed(3), (3, 5), 2),
+        converted(_states(Generator().manual_seed(4), (2, 3), 1), torch.float16),
     ),
     hidden=varied(_drawn_states, {"d": 1, "k": 1}, lead=True, scaled=((1, 1e-4),), also=_angles),
 )

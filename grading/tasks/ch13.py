@@ -6,7 +6,7 @@ import random
 import torch
 from torch import Generator, Tensor
 
-from grading.properties import varied
+from grading.properties import converted, in_half, varied
 from grading.task import Task
 
 
@@ -63,7 +63,7 @@ def _drawn_rows(
     for row in mask:
         row[rng.sample(range(n), rng.randint(2, n))] = True
     M, mask = _texts(generator, lead, n, d, mask.reshape(*lead, n))
-    filling = rng.choice((None, 0, 1e6))
+    filling = rng.choice((None, 0, 6e4))
     return M if filling is None else M.masked_fill(~mask[..., None], filling), mask
 
 
@@ -76,6 +76,8 @@ def _more_rows(rng: random.Random, generator: Generator) -> list[tuple[Tensor, T
         (torch.eye(5) - 0.2, torch.ones(5, dtype=torch.bool)),
         (M * torch.tensor([1e-4, 1, 1, 1e3, 1, 1])[:, None], mask),
         _texts(generator, (), 300, 2),
+        (torch.ones(300, 2).half(), torch.ones(300) > 0),
+        in_half(_texts(generator, (), 5, 2), 0),
     ]
 
 
@@ -96,8 +98,11 @@ COSINE = Task(
             torch.tensor([[True] * 5, [True, True, True, False, False]]),
         ),
         _texts(Generator().manual_seed(2), (2, 2), 4, 2),
-        _texts(Generator().manual_seed(4), (3,), 3, 3),
         (_texts(Generator().manual_seed(5), (), 4, 3)[0].double(), torch.ones(4) > 0),
+        (
+            torch.tensor([[300.0, 0.0], [300.0, 400.0], [0.0, 0.0]]).half(),
+            torch.tensor([True, True, False]),
+        ),
     ),
     hidden=varied(
         _drawn_rows, {"n": 2, "d": 1}, lead=True, scaled=((0, 1000), (0, 1e-3)), also=_more_rows
@@ -136,7 +141,7 @@ def _drawn_map(rng: random.Random, generator: Generator, T: int, N: int) -> tupl
 
 def _extremes(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     """One real token; ∞ in padding; rows of one token, and small rest; rows that are uniform."""
-    one = torch.tensor([[False, True, False, False], [True, True, True, False]])
+    one = torch.tensor([[False, True, False, False], [False, True, True, True]])
     mask = _padding(rng, 3, 4, 2)
     flat = mask[:, None].float().expand(3, 4, 4) / mask.sum(-1)[:, None, None]
     return [
@@ -164,6 +169,7 @@ ENTROPY = Task(
         _shown_map(2, torch.tensor([[False, True, True, True, False], [True] * 5]), "nan"),
         _shown_map(3, torch.tensor([[True] * 3, [True, False, False], [True] * 3]), "zeros"),
         (torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]).double(), torch.ones(1, 2) > 0),
+        (torch.tensor([[[0.25, 0.75], [1.0, 0.0]]]).half(), torch.ones(1, 2) > 0),
     ),
     hidden=varied(_drawn_map, {"T": 1, "N": 1}, also=_extremes),
 )
@@ -192,6 +198,7 @@ def _uneven(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tens
     return [
         (torch.full((5,), 0.2), q),
         (torch.tensor([1e-35, 0.25, 0.75]), q),
+        (torch.tensor([1e-6, 0.25, 0.75]).half(), q.half()),  # its inverse is infinite
         (torch.tensor([0.25, 0.5, 0.25]), torch.tensor([-rng.random() - 0.5])),
     ]
 
@@ -355,13 +362,18 @@ SHIFT = Task(
         ),
         _shown_shift(1, torch.tensor([[True] * 4, [True, True, True, False]]), 3, "uniform"),
         _shown_shift(2, torch.tensor([[True] * 3, [True, False, False], [True] * 3]), 3, "zeros"),
-        tuple(
-            part.double() if part.is_floating_point() else part
-            for part in _shown_shift(5, torch.tensor([[False, True, True], [True] * 3]), 2, "zeros")
+        converted(
+            _shown_shift(5, torch.tensor([[False, True, True], [True] * 3]), 2, "zeros"),
+            torch.float64,
         ),
+        in_half(_shown_shift(6, torch.tensor([[True] * 3]), 2, "zeros"), 1),
     ),
     hidden=varied(
-        _drawn_shift, {"T": 1, "N": 1, "d": 2}, scaled=((1, 1000), (1, 1e-7)), also=_alike
+        _drawn_shift,
+        {"T": 1, "N": 1, "d": 2},
+        scaled=((1, 1000), (1, 1e-7)),
+        loud=(1,),
+        also=_alike,
     ),
 )
 

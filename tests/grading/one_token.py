@@ -91,6 +91,8 @@ def changes(source: str) -> Iterator[tuple[str, str]]:
     for function in (n for n in tree.body if isinstance(n, ast.FunctionDef)):
         names = _names(function)
         for parent in _inside(function):
+            if isinstance(parent, ast.Attribute) and parent.attr == "dtype":
+                continue  # all arguments of a task have one
             for field, value in ast.iter_fields(parent):
                 held = value if isinstance(value, list) else [value]
                 for place, child in enumerate(held):
@@ -171,7 +173,8 @@ def _others(node: ast.AST, names: list[str]) -> Iterator[ast.AST]:
         yield from (ast.Name(name, ast.Load()) for name in names if name != node.id)
     elif isinstance(node, ast.Attribute):
         yield from (ast.Attribute(node.value, m, ast.Load()) for m in METHODS.get(node.attr, ()))
-        yield node.value
+        if node.attr != "dtype":  # x.to(y) is x.to(y.dtype)
+            yield node.value
     elif isinstance(node, ast.Call):
         yield from _calls(node)
     elif isinstance(node, ast.Slice):

@@ -47,6 +47,21 @@ def test_kinds_and_magnitudes_come_on_top() -> None:
     assert cases(also=lambda rng, generator: [("a",)])[-1] == ("a",)
 
 
+def test_half_and_double_precision_are_drawn_unless_told() -> None:
+    told = [x.dtype for x, _ in cases()]
+    assert told[-2:] == [torch.float64, torch.float16]
+    assert set(told[:-2]) == {torch.float32}
+
+
+def test_what_may_be_loud_has_neither_a_square_nor_a_sum_in_half_precision() -> None:
+    ((x, (ones, three)),) = cases(loud=(0,))[len(cases()) :]
+    assert (x.dtype, ones.dtype, three) == (torch.float16, torch.float16, 3)
+    assert x.isfinite().all()
+    assert not (2 * x).isfinite().all()
+    assert not x.square().isfinite().all()
+    assert ones.max() == 1, "the other arguments are as large as they were"
+
+
 def test_only_floats_are_converted() -> None:
     ids, (x, *rest) = converted((torch.arange(3), [torch.ones(2), "a"]), torch.float64)
     assert (ids.dtype, x.dtype, rest) == (torch.int64, torch.float64, ["a"])
@@ -64,6 +79,13 @@ def test_every_second_input_is_turned_in_memory() -> None:
     assert not x.is_contiguous()
     assert not y.is_contiguous()
     assert torch.equal(x, straight[0])
+
+
+def test_all_axes_lie_in_reverse_order_in_memory() -> None:
+    data = {"dtype": "float16", "shape": [2, 3, 4], "data": list(range(24))}
+    x = from_json(turned({"tensor": data}))
+    assert x.stride() == (1, 2, 6)
+    assert torch.equal(x, torch.arange(24).reshape(2, 3, 4).half())
 
 
 def test_a_view_of_what_lies_turned_fails() -> None:
