@@ -66,6 +66,7 @@ def rounded(data: Any, digits: int) -> Any:
     if isinstance(data, list):
         return [rounded(item, digits) for item in data]
     if isinstance(data, dict):
+        digits = 15 if data.get("dtype") == "float64" else digits
         return {key: rounded(item, digits) for key, item in data.items()}
     return data
 

@@ -71,7 +71,7 @@ def complaint(
         task: its name.
         cases: what was asked.
         answers: what came, as many.
-        tolerance: for floats, absolute and relative.
+        tolerance: for floats, absolute and relative; tensors in double are 10⁴ times as exact.
         accepts: judges an answer in place of the expected one, where many are right.
     """
     found: list[tuple[int, str]] = []
@@ -161,7 +161,7 @@ def difference(
     Args:
         expected: what should have come, as `from_json` makes it.
         answer: what came.
-        tolerance: for floats, absolute and relative.
+        tolerance: for floats, absolute and relative; tensors in double are 10⁴ times as exact.
         name: what to call the answer.
     """
     if isinstance(expected, Tensor | np.ndarray):
@@ -212,7 +212,7 @@ def _array_difference(expected: Any, answer: Any, tolerance: float, name: str) -
     # float64 holds every float exactly, and int64 every whole number
     kind = torch.float64 if "float" in dtype_name(expected) else torch.int64
     e, a = (torch.as_tensor(x).to(kind) for x in (expected, answer))
-    tolerance = max(tolerance, 0.01) if "16" in dtype_name(expected) else tolerance
+    tolerance *= {"float64": 1e-4, "float32": 1}.get(dtype_name(expected), 0.01 / (tolerance or 1))
     right = (e == a) | (e.isnan() & a.isnan())
     if kind == torch.float64:
         right |= e.isfinite() & ((a - e).abs() <= tolerance * (1 + e.abs()))
@@ -234,4 +234,4 @@ def _array_difference(expected: Any, answer: Any, tolerance: float, name: str) -
 def _exact(expected: Any, value: float, tolerance: float) -> str:
     if dtype_name(expected) == "bool":
         return str(bool(value))
-    return "0" if abs(value) < tolerance / 1000 else f"{value:.6g}"  # no rounding errors
+    return "0" if abs(value) < tolerance / 1000 else f"{value:.{6 if tolerance > 1e-6 else 10}g}"

@@ -173,12 +173,10 @@ GRU = Task(
 
 
 def _clipped(gradients: list[Tensor], limit: float) -> list[Tensor]:
-    """By the framework, in double precision, on parameters that carry these gradients."""
-    parameters = [nn.Parameter(torch.zeros_like(one).double()) for one in gradients]
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.grad = gradient.double().clone()
-    nn.utils.clip_grad_norm_(parameters, limit)
-    return [torch.as_tensor(p.grad).to(one) for p, one in zip(parameters, gradients, strict=True)]
+    """As one long vector, in double precision."""
+    whole = torch.cat([one.double().flatten() for one in gradients])
+    kept = min(1.0, limit / (float(whole.norm()) or 1.0))
+    return [(one.double() * kept).to(one.dtype) for one in gradients]
 
 
 def _drawn_gradients(

@@ -229,9 +229,9 @@ READ = Task(
 
 def _words_looked_at(weights: Tensor) -> Tensor:
     """By SciPy's entropy."""
-    from scipy.stats import entropy
+    from scipy.special import entr
 
-    nats = torch.as_tensor(entropy(weights.double().numpy(), axis=-1), dtype=torch.float64)
+    nats = torch.as_tensor(entr(weights.double().numpy()).sum(-1), dtype=torch.float64)
     return nats.exp().to(weights.dtype)
 
 

@@ -250,11 +250,5 @@ def test_a_thesis_that_lacks_something_is_named() -> None:
         ("no test is called", {"test": f"{here}_not"}),
         ("no test is called", {"test": "tests/chapters/test_nowhere.py::test_it"}),
         ("no test is called", {"test": "tests/chapters/test_roads.py::replace"}),
-        ("leaves it out", {"test": "tests/chapters/test_roads.py::test_like_a_long_one"}),
     ):
         assert told in "\n".join(roads.thesis_is_whole(good | change)), told
-
-
-@pytest.mark.long
-def test_like_a_long_one() -> None:
-    """For the test above, which asks for it by name."""
