@@ -87,7 +87,7 @@ TABLE = Task(
             ["so", "love", "that", "unmet"],
         ),
         (
-            ["as", "As", "well", "as", "well", "well", "well", "as", "so"],
+            ["as", "As", "weLL", "as", "well", "well", "well", "as", "so"],
             ["B", "C", "A", "C", "B", "A", "B", "A", "C"],
             ["As", "WELL", "new"],
         ),
