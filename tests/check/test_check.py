@@ -285,6 +285,16 @@ def test_a_mistake_that_cannot_answer_a_case_may_raise_there() -> None:
     assert told == "it raised E: x (f(0))"
 
 
+def test_double_is_compared_as_double_and_half_as_half() -> None:
+    for dtype, near, far in ((torch.float64, 1e-9, 1e-7), (torch.float32, 1e-5, 1e-3)):
+        one = torch.ones(2, dtype=dtype)
+        assert difference(one, one + near, 1e-4) is None
+        assert difference(one, one + far, 1e-4) is not None
+    told = str(difference(torch.ones(1).double(), torch.ones(1).double() + 1e-7, 1e-4))
+    assert "got 1.0000001, expected 1" in told, "with the digits in which they differ"
+    assert difference(torch.ones(1).half(), torch.ones(1).half() + 0.01, 1e-4) is None
+
+
 def test_half_precision_neither_names_a_mistake_nor_hides_it() -> None:
     half = torch.ones(1).half()
     cases = [*cases_of((0, 10), slip=[7]), *cases_of((half, 2 * half), slip=[half])]
