@@ -1,15 +1,27 @@
 """Functions out of the chapters' own cells, so that tests can guard code that lives only there."""
 
 import ast
-from collections.abc import Iterator
-from types import SimpleNamespace
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import nbformat
 from chapter_rules import CHAPTERS
 
 
-def definitions(chapter: str, *names: str) -> SimpleNamespace:
+class Definitions:
+    """What a chapter defines; run when the first name is asked for, not when tests are found."""
+
+    def __init__(self, chapter: str, names: Iterable[str]) -> None:
+        self._asked = chapter, names
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        vars(self).update(_run(*self._asked))
+        return object.__getattribute__(self, name)
+
+
+def definitions(chapter: str, *names: str) -> Definitions:
     """What a chapter defines under some names, without running the rest of it.
 
     The chapter's import lines are run, and the functions, classes and assignments that define the
@@ -21,8 +33,12 @@ def definitions(chapter: str, *names: str) -> SimpleNamespace:
         names: of functions, classes or variables at the top level of its cells.
 
     Raises:
-        ValueError: if the chapter does not define each of the names exactly once.
+        ValueError: when a name is asked for, if the chapter does not define each exactly once.
     """
+    return Definitions(chapter, names)
+
+
+def _run(chapter: str, names: Iterable[str]) -> dict[str, Any]:
     notebook = nbformat.read(CHAPTERS / f"{chapter}.ipynb", as_version=nbformat.NO_CONVERT)
     kept, times = [], dict.fromkeys(names, 0)
     for cell in notebook.cells:
@@ -37,7 +53,7 @@ def definitions(chapter: str, *names: str) -> SimpleNamespace:
     space: dict[str, Any] = {"__name__": chapter}
     for cell_id, node in kept:
         exec(compile(ast.Module([node], []), f"{chapter}, cell {cell_id}", "exec"), space)
-    return SimpleNamespace(**{name: space[name] for name in names})
+    return {name: space[name] for name in names}
 
 
 def _defined(node: ast.stmt) -> Iterator[str]:

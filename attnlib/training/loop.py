@@ -57,7 +57,7 @@ class Run:
     ) -> None:
         """Make steps until all are made, the seconds have passed, or the reader interrupts."""
         history, steps, seed = self.history, self.settings["steps"], self.settings["seed"]
-        end = history.seconds + seconds
+        end, draws = history.seconds + seconds, torch.default_generator
         silent = {} if progress else {"disable": True}  # unless told, tqdm asks TQDM_DISABLE
         bar = tqdm(total=steps, initial=history.steps, unit="step", mininterval=0.5, **silent)
         self.model.train()
@@ -66,7 +66,7 @@ class Run:
                 for step in range(history.steps, steps):
                     if on_step is not None:
                         on_step(step, self.model)
-                    torch.manual_seed(seed * 1_000_003 + step)  # the same step draws the same bits
+                    draws.manual_seed(seed * 1_000_003 + step)  # the same step draws the same bits
                     self.step(batch(step))
                     self.show(bar)
                     if history.seconds > end:

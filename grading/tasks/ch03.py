@@ -110,7 +110,7 @@ READINGS = Task(
     hidden=lambda rng, generator: [
         (4, rng.randint(3, 4)),
         *((rng.randint(5, 70), rng.randint(3, 9)) for _ in range(4)),
-        (rng.randint(71, 99), 3),  # a wide query
+        (rng.randint(200, 400), 3),  # a wide query
         (rng.randint(4, 6), rng.randint(10, 12)),
         (4, rng.randint(3000, 4000)),  # and many keys: no constant does for 3 as well
     ],

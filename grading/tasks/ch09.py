@@ -287,7 +287,7 @@ K_COMPOSITION = Task(
         _drawn_heads,
         {"d": 1, "d_v": 1, "d_k": 1, "H_1": 1, "H_2": 1},
         scaled=((0, 1e-12), (3, 300)),
-        loud=(0,),
+        loud=(0, 2),
         also=_all_or_nothing,
     ),
     tolerance=1e-3,

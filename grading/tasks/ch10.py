@@ -64,6 +64,7 @@ def _far(rng: random.Random, generator: Generator) -> list[tuple[list[Tensor], A
     return [
         ([*_soft(generator, 2, 2, 9, 9)], [[(8, 1), (0, 2)], [(8, 1), (2, 3)]]),
         ([short, _soft(generator, 2, 9, 9)], [[(0, 1)], [(8, 1), (7, 0), (2, 3)]]),
+        ([*_soft(generator, 1, 2, 19, 19)], [[(18, 2), (17, 1), (16, 0), (2, 3), (5, 6)]]),
         ([torch.eye(2)[None]] * 150, [[(0, 0), (1, 1)]] * 150),
     ]
 
@@ -198,13 +199,13 @@ GATE = Task(
 
 def _z_rule(x: Tensor, W: Tensor, b: Tensor, R: Tensor, eps: float) -> Tensor:
     """Output by output: every input gets its part of the sum."""
-    out = torch.zeros_like(x)
+    out = torch.zeros_like(x).double()
     for j in range(W.shape[1]):
-        parts = x * W[:, j]
+        parts = x.double() * W[:, j]
         z = parts.sum(-1) + b[j]
         z = torch.where(z < 0, z - eps, z + eps)
         out += parts * (R[..., j] / z)[..., None]
-    return out
+    return out.to(x.dtype)
 
 
 Shared = tuple[Tensor, Tensor, Tensor, Tensor, float]

@@ -62,8 +62,9 @@ def _ties(rng: random.Random, generator: Generator) -> list[tuple[Words, Words, 
         (words, ["B", "A", "A", "C", "C", "B"], ["new", "so", "bad"]),
         # the default of most types
         (most, ["DET"] * 5 + ["NOUN"] * 4, ["end", "of", "THE", "cast"]),
-        # capitals beyond A to Z, and words of points alone
+        # capitals beyond A to Z, words of points alone, and words with a stroke
         (["Été", "été", "ÉTÉ", ".", ",", ","], list("AABCDD"), ["ÉTÉ", ".", ","]),
+        (["and", "1/2", "and/or"], list("ABC"), ["1/2", "And/or"]),
         # the first tag, the last one, the first of the alphabet, and the last of three that tie
         (["so"] * 8, list("ZCACABBY"), ["so", "new"]),
         # the first that a set happens to give
@@ -290,7 +291,7 @@ def _part(x: Tensor, V: Tensor) -> Tensor:
 
 def _without(x: Tensor, V: Tensor, middle: Tensor) -> Tensor:
     """By the normal equations."""
-    found: Tensor = (x.double() - _part(x - middle, V)).to(x.dtype)
+    found: Tensor = (x.double() - _part(x.double() - middle, V)).to(x.dtype)
     return found
 
 

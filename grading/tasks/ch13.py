@@ -105,7 +105,12 @@ COSINE = Task(
         ),
     ),
     hidden=varied(
-        _drawn_rows, {"n": 2, "d": 1}, lead=True, scaled=((0, 1000), (0, 1e-3)), also=_more_rows
+        _drawn_rows,
+        {"n": 2, "d": 1},
+        lead=True,
+        scaled=((0, 1000), (0, 1e-3)),
+        loud=(0,),
+        also=_more_rows,
     ),
 )
 

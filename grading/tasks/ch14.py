@@ -99,9 +99,9 @@ RMS = Task(
         (torch.full((1, 4), 3.0), torch.tensor([1.0, 2.0, 3.0, 4.0]), 0.0),
         (torch.tensor([[1.0, 2.0, 2.0], [0.0, 0.0, 0.1]]), torch.tensor([1.0, 1.0, 2.0]), 0.01),
         (torch.tensor([[4.0, -2.0], [1.0, 1.0]]), torch.tensor([0.5, -1.0]), 0.5),
-        (torch.tensor([[300.0, -400.0]]).half(), torch.tensor([1.0, 2.0]).half(), 1e-5),
+        (torch.tensor([[300.0, -400.0]]).half(), torch.tensor([300.0, 2.0]).half(), 1e-5),
     ),
-    hidden=varied(_drawn_rows, {"n": 1, "d": 1}, scaled=((0, 0.01),), loud=(0,), also=_no_length),
+    hidden=varied(_drawn_rows, {"n": 1, "d": 1}, scaled=((0, 0.01),), loud=(0, 1), also=_no_length),
 )
 
 
@@ -220,10 +220,10 @@ Packed = tuple[Tensor, Tensor, Tensor]
 def _unpacked(packed: Tensor, d: Tensor, m: Tensor) -> Tensor:
     """Number by number."""
     rows = []
-    for block, scale, least in zip(packed.tolist(), d, m, strict=True):
+    for block, scale, least in zip(packed.tolist(), d.tolist(), m.tolist(), strict=True):
         q = [byte % 16 for byte in block] + [byte // 16 for byte in block]
-        rows.append(torch.stack([scale * x + least for x in q]))
-    return torch.stack(rows)
+        rows.append([scale * x + least for x in q])
+    return torch.tensor(rows, dtype=d.dtype)
 
 
 def _blocks(rng: random.Random | None, generator: Generator, n: int) -> Packed:

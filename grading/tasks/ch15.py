@@ -62,7 +62,7 @@ Runs = tuple[Tensor, Tensor, Tensor]
 def _restored(patched: Tensor, clean: Tensor, corrupted: Tensor) -> Tensor:
     """Head by head."""
     gap = math.fsum(clean.tolist()) - math.fsum(corrupted.tolist())
-    found = [math.fsum((head - corrupted).tolist()) / gap for head in patched.T]
+    found = [math.fsum((head - corrupted).tolist()) / gap for head in patched.T.double()]
     return torch.tensor(found, dtype=patched.dtype)
 
 
@@ -149,7 +149,7 @@ HARM = Task(
         _drawn_head(random.Random(5), Generator().manual_seed(4), 3, 3, 3),
         in_half(_drawn_head(random.Random(5), Generator().manual_seed(5), 2, 1, 3), 0),
     ),
-    hidden=varied(_drawn_head, {"n": 2, "R": 1, "d": 1}, scaled=((1, 0.0), (1, 30)), loud=(0,)),
+    hidden=varied(_drawn_head, {"n": 2, "R": 1, "d": 1}, scaled=((1, 0.0), (1, 30)), loud=(0, 1)),
 )
 
 

@@ -20,14 +20,13 @@ from attnlib.pretrained import language_model
 from attnlib.trace import Trace
 
 CHAPTER = definitions("00_start_here", "encoder", "to_first", "read", "kept", "progress")
-ENCODER = CHAPTER.encoder
 TEXTS = reviews("rotten_tomatoes").test.texts[20:40]
 FRESH = "No task checked and no chapter finished yet."
 
 
 @pytest.fixture(scope="module")
 def trained() -> list[Trace]:
-    return [ENCODER.trace(text) for text in TEXTS]
+    return [CHAPTER.encoder.trace(text) for text in TEXTS]
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +35,10 @@ def untrained() -> list[list[Trace]]:
     copies = []
     for seed in range(3):
         torch.manual_seed(seed)
-        model = Transformer(ENCODER.model.config).eval()
-        copies.append([model.trace(torch.tensor(ENCODER.encode(text))) for text in TEXTS[:10]])
+        model = Transformer(CHAPTER.encoder.model.config).eval()
+        copies.append(
+            [model.trace(torch.tensor(CHAPTER.encoder.encode(text))) for text in TEXTS[:10]]
+        )
     return copies
 
 
@@ -83,14 +84,14 @@ def test_a_word_in_the_place_of_cls_receives_as_much():
         low, high = interval([CHAPTER.kept(text, word) for text in TEXTS[:8]])
         assert 0.95 < low < high < 1.05
     text = TEXTS[0]
-    assert torch.equal(CHAPTER.read(text).attention, ENCODER.trace(text).attention)
+    assert torch.equal(CHAPTER.read(text).attention, CHAPTER.encoder.trace(text).attention)
     other = CHAPTER.read(text, "film")
-    assert other.tokens == ("film", *ENCODER.trace(text).tokens[1:])
-    assert not torch.equal(other.attention, ENCODER.trace(text).attention)
+    assert other.tokens == ("film", *CHAPTER.encoder.trace(text).tokens[1:])
+    assert not torch.equal(other.attention, CHAPTER.encoder.trace(text).attention)
 
 
 def test_in_a_very_short_text_other_heads_look_back_too():
-    assert (previous(ENCODER.trace("Yes")) > 0.5).sum() > 10
+    assert (previous(CHAPTER.encoder.trace("Yes")) > 0.5).sum() > 10
 
 
 def test_the_table_of_progress_tells_what_was_noted(

@@ -1,12 +1,11 @@
 """The theses of chapter 03, each with its control, on starts and numbers beside the chapter's."""
 
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from chapter_code import definitions
+from chapter_code import Definitions, definitions
 from torch import Tensor
 
 from attnlib.attention import additive_attention, attention
@@ -22,7 +21,7 @@ SEED = 4  # the chapter trains from 0, and tells of 1 to 3
 
 
 @cache
-def chapter() -> SimpleNamespace:
+def chapter() -> Definitions:
     """The chapter's numbers, its training, its measures and what it asks of French."""
     return definitions("03_bahdanau", *NUMBERS, *MEASURES, *RUNGS, *FRENCH)
 

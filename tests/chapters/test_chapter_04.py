@@ -25,18 +25,17 @@ BESIDE = definitions(
     *("encoder", "words", "ids", "E", "W_Q", "W_K", "fresh"),
     *("q", "k", "flat", "levels", "angle", "directions", "outside"),
 )
-ENCODER, MODEL = CHAPTER.encoder, CHAPTER.model
 TEXTS = reviews("rotten_tomatoes").test.texts[20:40]
 
 
 def ids_of(text: str) -> Tensor:
-    return torch.tensor(ENCODER.encode(text))
+    return torch.tensor(CHAPTER.encoder.encode(text))
 
 
 @torch.no_grad()
 def all_layers(e: Tensor) -> Tensor:
     """What MiniLM's six layers make of vectors (T, d_model)."""
-    return [state.residual[0] for state in MODEL.run(e[None])][-1]
+    return [state.residual[0] for state in CHAPTER.model.run(e[None])][-1]
 
 
 @torch.no_grad()
@@ -114,7 +113,8 @@ def test_without_positions_and_mask_order_is_not_seen():
             (masked_head, 0 * places, False),
         ):
             ours, theirs = (
-                look(MODEL.embed_norm(MODEL.W_E[each] + given)) for each in (ids, ids[order])
+                look(CHAPTER.model.embed_norm(CHAPTER.model.W_E[each] + given))
+                for each in (ids, ids[order])
             )
             assert torch.allclose(ours[order], theirs, atol=1e-3) == same
 
@@ -153,7 +153,7 @@ def interval_back(texts: list[Tensor], first: int, rows: slice) -> tuple[float, 
 def test_the_habit_of_looking_back_ends_where_a_text_lies_across_place_128():
     long = [ids for ids in map(ids_of, reviews("imdb").test.texts[200:240]) if len(ids) > 255][:8]
     cut, whole = [ids[:128] for ids in long], [ids[:256] for ids in long]
-    plain = MODEL.run(MODEL.embed(cut[0][None]), need_weights=True)
+    plain = CHAPTER.model.run(CHAPTER.model.embed(cut[0][None]), need_weights=True)
     torch.testing.assert_close(CHAPTER.look_back(cut[0]), next(iter(plain)).attention[0, 2])
     everyone, early, late = slice(None), slice(127), slice(127, None)
     for first in (0, 128, 200):
@@ -180,9 +180,11 @@ def cls_in_the_middle(text: str) -> Tensor:
     """What [CLS] receives there, with "film" at the first of places 20, 21, …: (layer,)."""
     ids = ids_of(text)
     middle, cls = len(ids) // 2, ids[0].item()
-    ids[0], ids[middle] = ENCODER.encode("film")[1], cls
-    e = MODEL.embed_norm(MODEL.W_E[ids] + CHAPTER.W_p[20 : 20 + len(ids)])
-    maps = torch.stack([layer.attention[0] for layer in MODEL.run(e[None], need_weights=True)])
+    ids[0], ids[middle] = CHAPTER.encoder.encode("film")[1], cls
+    e = CHAPTER.model.embed_norm(CHAPTER.model.W_E[ids] + CHAPTER.W_p[20 : 20 + len(ids)])
+    maps = torch.stack(
+        [layer.attention[0] for layer in CHAPTER.model.run(e[None], need_weights=True)]
+    )
     others = torch.arange(len(ids)) != middle
     return maps[:, :, others, middle].mean((1, 2)) * len(ids)
 
@@ -194,11 +196,11 @@ def test_either_mark_keeps_the_sink_and_without_both_little_is_left():
     assert neither.max() < 3
     assert torch.stack([cls_in_the_middle(text) for text in TEXTS]).mean(0)[2:].min() > 5
     for word in ("the", ".", "terrible"):
-        first = torch.tensor(ENCODER.encode(word)[1:2])
+        first = torch.tensor(CHAPTER.encoder.encode(word)[1:2])
         given = [CHAPTER.received(torch.cat([first, ids_of(text)[1:]]), 20) for text in TEXTS]
         assert torch.stack(given).mean(0).max() < 4
     ids = ids_of(TEXTS[0])
-    expected = ENCODER.trace(TEXTS[0]).attention[:, :, 1:, 0].mean((1, 2)) * len(ids)
+    expected = CHAPTER.encoder.trace(TEXTS[0]).attention[:, :, 1:, 0].mean((1, 2)) * len(ids)
     torch.testing.assert_close(CHAPTER.received(ids), expected, rtol=1e-3, atol=1e-3)
 
 

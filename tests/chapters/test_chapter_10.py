@@ -368,8 +368,6 @@ def test_what_a_map_carries_is_a_small_part_of_what_a_word_knows(minilm):
 
 # --- a translating transformer --------------------------------------------------------------------
 
-RANKED = RELEVANCE.ranked
-
 
 @pytest.mark.claim(57)
 @pytest.mark.parametrize("name", TRANSLATORS)
@@ -427,7 +425,7 @@ def test_the_relevance_of_the_side_road_is_that_of_the_recipe(rule):
 @pytest.mark.claim(68)
 def test_gradients_predict_the_damage_better_than_relevance():
     """The side road holds them against chance and the layers; here is what lies between."""
-    for model in RANKED:
+    for model in RELEVANCE.ranked:
         agree = {
             how: RELEVANCE.rank_correlation(scores, model["damage"])
             for how, scores in model["scores"].items()
@@ -451,7 +449,7 @@ def test_the_stored_damage_and_share_are_what_removal_and_more_training_do():
     for layer, head in ((0, 2), (3, 1)):
         gates = torch.ones(6, 4)
         gates[layer, head] = 0
-        damage = RANKED[0]["damage"][layer][head]
+        damage = RELEVANCE.ranked[0]["damage"][layer][head]
         assert quality(model, judged, gates)[0] - whole == pytest.approx(damage, abs=1e-3)
     gates, trained = gates_of("translator", 0.03)
     assert quality(model, judged, (gates > 0).float())[1] < trained
@@ -489,7 +487,7 @@ def test_one_head_of_the_decoder_mends_a_bad_choice_and_another_head_does_not(mo
     pairs = few_pairs()
     monkeypatch.setattr(translation, "training", lambda: pairs)
     run = card("translator-pruned")["runs"][0]
-    order = RANKED[TRANSLATORS[run["model"]]]["orders"]["magnitude"]
+    order = RELEVANCE.ranked[TRANSLATORS[run["model"]]]["orders"]["magnitude"]
     gone, kept = order[: 24 - run["heads"]], order[24 - run["heads"] :]
     shares = {}
     for mends in (True, False):

@@ -27,7 +27,6 @@ NEXT = definitions(
     "more/11_next",
     *("lm", "untrained", "streams_of", "verbs", "around", "of_verbs", "same_neighbours"),
 )
-MINILM, GPT = CHAPTER.minilm, NEXT.lm
 
 
 # -- parts of speech ---------------------------------------------------------------------------
@@ -38,7 +37,7 @@ class Corpus:
 
     def __init__(self) -> None:
         parsed = pretrained.parsed_sentences()[1200:1500]
-        chosen = [s for s in parsed if all(MINILM.encode(w)[1:-1] for w in s.words)][:260]
+        chosen = [s for s in parsed if all(CHAPTER.minilm.encode(w)[1:-1] for w in s.words)][:260]
         self.texts = [CHAPTER.read(s.words) for s in chosen]
         self.tags, self.K = CHAPTER.numbered([tag for s in chosen for tag in s.tags])
         self.types, count = CHAPTER.numbered([w.lower() for s in chosen for w in s.words])
@@ -50,10 +49,12 @@ class Corpus:
         table.index_put_((self.types[self.train], self.tags[self.train]), ones, accumulate=True)
         self.several = self.test & ((table > 0).sum(1) > 1)[self.types]
         self.by_table = table.argmax(1)[self.types] == self.tags
-        W_E = MINILM.model.W_E
+        W_E = CHAPTER.minilm.model.W_E
         self.states = {
-            "MiniLM": CHAPTER.states_of(MINILM.model, self.texts),
-            "untrained": CHAPTER.states_of(CHAPTER.untrained(MINILM.model, seed=7), self.texts),
+            "MiniLM": CHAPTER.states_of(CHAPTER.minilm.model, self.texts),
+            "untrained": CHAPTER.states_of(
+                CHAPTER.untrained(CHAPTER.minilm.model, seed=7), self.texts
+            ),
             "matrix": torch.cat([W_E[torch.tensor(ids)[at]] for ids, at in self.texts])[:, None],
         }
         self.control = probing.control_labels(self.types, self.tags[self.train], seed=5)
@@ -79,21 +80,21 @@ def test_the_states_stand_at_the_words_that_the_labels_belong_to():
     """The piece under every state is the first piece of its word."""
     words = ["the", "unwatchable", "film", "was", "unforgettable"]
     ids, places = CHAPTER.read(words)
-    pieces = MINILM.tokenizer.tokens(ids)
+    pieces = CHAPTER.minilm.tokenizer.tokens(ids)
     assert [pieces[int(k)] for k in places] == [
-        MINILM.tokenizer.tokens(MINILM.encode(w))[1] for w in words
+        CHAPTER.minilm.tokenizer.tokens(CHAPTER.minilm.encode(w))[1] for w in words
     ]
     texts = [CHAPTER.read(words), CHAPTER.read(words[:3]), CHAPTER.read(words[::-1])]
-    together = CHAPTER.states_of(MINILM.model, texts)
-    alone = torch.cat([CHAPTER.states_of(MINILM.model, [text]) for text in texts])
+    together = CHAPTER.states_of(CHAPTER.minilm.model, texts)
+    alone = torch.cat([CHAPTER.states_of(CHAPTER.minilm.model, [text]) for text in texts])
     assert torch.allclose(together, alone, atol=1e-4)
 
 
 @pytest.mark.claim(72)
 def test_most_of_what_a_probe_tells_stands_in_the_embedding_matrix(corpus):
-    frozen = {k: v.clone() for k, v in MINILM.model.state_dict().items()}
+    frozen = {k: v.clone() for k, v in CHAPTER.minilm.model.state_dict().items()}
     found = {name: corpus.right(name) for name in corpus.states}
-    assert all(torch.equal(v, frozen[k]) for k, v in MINILM.model.state_dict().items())
+    assert all(torch.equal(v, frozen[k]) for k, v in CHAPTER.minilm.model.state_dict().items())
     trained, blank, matrix = (right[corpus.test].mean(0) for right in found.values())
     table = corpus.by_table[corpus.test].float().mean()
     chance = (corpus.tags == corpus.tags[corpus.train].mode().values)[corpus.test].float().mean()
@@ -114,10 +115,10 @@ def test_a_probe_of_the_embeddings_that_runs_two_layers_is_the_probe_of_layer_2(
     )
     large, alone = [], []
     for ids, places in corpus.texts[180:]:
-        E = MINILM.model.embed(torch.tensor([ids]))
+        E = CHAPTER.minilm.model.embed(torch.tensor([ids]))
         apart = torch.stack([E[0, [0, int(k), -1]] for k in places])
         for embedded, at, said in ((E, (0, places), large), (apart, (slice(None), 1), alone)):
-            layers = MINILM.model.run(embedded)
+            layers = CHAPTER.minilm.model.run(embedded)
             x = (next(layers), next(layers))[1].residual
             said.append(probe(x[at][:, None]).argmax(-1)[:, 0])
     second = probe(corpus.states["MiniLM"][corpus.test][:, [2]]).argmax(-1)[:, 0]
@@ -207,7 +208,7 @@ def smollm2():
 
 @pytest.fixture(scope="module")
 def gpt():
-    return Number(GPT, (GPT.end,))
+    return Number(NEXT.lm, (NEXT.lm.end,))
 
 
 def test_a_probe_reads_along_its_direction_and_not_across_it(gpt):
@@ -274,14 +275,14 @@ def test_the_mean_difference_carries_the_patch_and_the_weights_of_a_probe_do_not
 @pytest.mark.claim(87)
 def test_the_next_token_is_told_better_at_the_top_and_only_with_training():
     """Of frequent tokens followed by frequent ones, in other reviews."""
-    stream = token_stream(reviews("imdb").train.texts[5000:5300], GPT.tokenizer)
+    stream = token_stream(reviews("imdb").train.texts[5000:5300], NEXT.lm.tokenizer)
     rows = stream[: 65 * 450].view(450, 65)
     place = torch.full((4096,), -1)
     place[rows.flatten().bincount().topk(100).indices] = torch.arange(100)
     this, following = place[rows[:, :-1]], place[rows[:, 1:]]
     kept = (this >= 0) & (following >= 0)
     kept[:, :8] = False
-    copies = GPT.model, NEXT.untrained(GPT.model, 3)
+    copies = NEXT.lm.model, NEXT.untrained(NEXT.lm.model, 3)
     X = torch.cat([NEXT.streams_of(m, rows[:, :-1])[kept][:, [0, 4]] for m in copies], 1)
     this, following, learn = this[kept], following[kept], kept.nonzero()[:, 0] < 300
     probe = probing.train_probe(X[learn], following[learn], 100)
@@ -301,13 +302,13 @@ def test_the_four_verbs_mix_in_the_upper_layers():
     chosen = [w for verb in NEXT.verbs for w in NEXT.around(verb, 30, texts)]
     which = torch.arange(4).repeat_interleave(30)
     assert [words[15] for words in chosen[::30]] == list(NEXT.verbs)
-    X = NEXT.of_verbs(GPT.model, chosen)
+    X = NEXT.of_verbs(NEXT.lm.model, chosen)
     found = NEXT.same_neighbours(X, which).mean(0)
     assert found[1] > 0.95
     assert 0.4 < found[4] < found[1] - 0.15
     shuffled = which[torch.randperm(120, generator=torch.Generator().manual_seed(0))]
     assert (NEXT.same_neighbours(X, shuffled).mean(0) - 0.25).abs().max() < 0.08
-    blank = NEXT.of_verbs(NEXT.untrained(GPT.model, seed=2), chosen)
+    blank = NEXT.of_verbs(NEXT.untrained(NEXT.lm.model, seed=2), chosen)
     assert NEXT.same_neighbours(blank, which).mean(0)[4] < found[4]  # mixing needs no training
 
 

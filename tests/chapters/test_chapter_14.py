@@ -3,11 +3,9 @@
 Intervals are over reviews, others than those of the chapter.
 """
 
-from types import SimpleNamespace
-
 import pytest
 import torch
-from chapter_code import definitions
+from chapter_code import Definitions, definitions
 from chapter_rules import CHAPTERS
 from intervals import interval
 from torch import Tensor
@@ -30,7 +28,7 @@ MODEL += ("taken_back", "measured_bytes", "cache_bytes", "place", "back", "sees"
 
 
 @pytest.fixture(scope="module")
-def today() -> SimpleNamespace:
+def today() -> Definitions:
     """What the chapter defines with SmolLM2."""
     return definitions("14_today", *MODEL)
 

@@ -30,9 +30,13 @@ CHAPTER = definitions(
     *("layers", "ids"),
     *("mary", "john", "corrupted", "unrelated", "model", "heads"),
 )
-LM, FOUND, EFFECT = CHAPTER.lm, CHAPTER.found, CHAPTER.effect
-ON_ANSWER, ON_OTHER, ON_GIVER = (FOUND["weight"][:, CHAPTER.late, k] for k in range(3))
+ANSWER, OTHER, GIVER = range(3)
 REPORTED = slice(120, 240)  # the second half of the templates and of the names
+
+
+def look_at(name):
+    """The weights that the heads of layers 10 to 29 give to one of the three names, by prompt."""
+    return CHAPTER.found["weight"][:, CHAPTER.late, name]
 
 
 def head(layer, number):
@@ -51,7 +55,7 @@ def over_prompts(values, forms=4, templates=range(12)):
 
 def restored(layer, number, templates=range(12)):
     """Share of the difference in the same prompts that a head restores: an interval."""
-    return shares(EFFECT[:, head(layer, number)], CHAPTER.gaps, 4, templates)
+    return shares(CHAPTER.effect[:, head(layer, number)], CHAPTER.gaps, 4, templates)
 
 
 def reported(layer, number):
@@ -81,22 +85,22 @@ def shares(changes, of, forms, templates=range(12)):
 @pytest.mark.slow
 def test_the_stored_results_are_found_again():
     """The first form of the first template, one head at a time and without a cache."""
-    one = recipe.Prompts(*(column[:1] for column in recipe.drinks(LM, 0)))
+    one = recipe.Prompts(*(column[:1] for column in recipe.drinks(CHAPTER.lm, 0)))
     clean, other = one.clean[0], one.corrupted[0]
-    assert LM.decode(clean) == CHAPTER.prompt
+    assert CHAPTER.lm.decode(clean) == CHAPTER.prompt
     metric = logit_difference(int(one.right), int(one.wrong))
-    assert_near(metric(LM.model(one.clean)[0, -1]), FOUND["clean"][0], atol=0.01)
-    none = metric(LM.model(one.corrupted)[0, -1])
+    assert_near(metric(CHAPTER.lm.model(one.clean)[0, -1]), CHAPTER.found["clean"][0], atol=0.01)
+    none = metric(CHAPTER.lm.model(one.corrupted)[0, -1])
     given = CHAPTER.written(clean)
     for layer, number in ((23, 3), (24, 4), (20, 0)):
         changed = CHAPTER.exchanged(other, given, (layer, number)) - none
-        assert_near(changed, FOUND["restore"][0, head(layer, number)], atol=0.01)
-    maps = LM.model.trace(clean).attention[:, :, -1]
-    assert_near(maps.flatten(0, 1)[:, 1], FOUND["weight"][0, :, 0], atol=1e-3)
+        assert_near(changed, CHAPTER.found["restore"][0, head(layer, number)], atol=0.01)
+    maps = CHAPTER.lm.model.trace(clean).attention[:, :, -1]
+    assert_near(maps.flatten(0, 1)[:, 1], CHAPTER.found["weight"][0, :, 0], atol=1e-3)
 
 
 def test_prompts_have_four_forms_and_no_name_of_one_half_is_in_the_other():
-    halves = [[recipe.drinks(LM, t) for t in range(start, start + 6)] for start in (0, 6)]
+    halves = [[recipe.drinks(CHAPTER.lm, t) for t in range(start, start + 6)] for start in (0, 6)]
     names = [{int(i) for asked in half for i in asked.right} for half in halves]
     assert len(names[0]) == len(names[1]) == 10
     assert not names[0] & names[1]
@@ -115,24 +119,29 @@ def test_prompts_have_four_forms_and_no_name_of_one_half_is_in_the_other():
 @pytest.mark.claim(102)
 @pytest.mark.claim(105)
 def test_the_giver_decides_and_the_difference_moves_to_the_last_token():
-    assert FOUND["right"].sum() == 226
-    assert over_prompts(FOUND["right"])[0] > 0.8
-    assert (FOUND["clean"] > 0).sum() >= 238
-    assert over_prompts(FOUND["corrupted"].abs())[1] < over_prompts(FOUND["clean"])[0]
+    assert CHAPTER.found["right"].sum() == 226
+    assert over_prompts(CHAPTER.found["right"])[0] > 0.8
+    assert (CHAPTER.found["clean"] > 0).sum() >= 238
+    assert (
+        over_prompts(CHAPTER.found["corrupted"].abs())[1] < over_prompts(CHAPTER.found["clean"])[0]
+    )
     for layer in (0, 6, 12, 14, 16, 18):
         assert restored_at(layer, 0)[0] > 0.95
     for layer in (26, 28, 30):
         assert restored_at(layer, 2)[0] > 0.85
         assert max(map(abs, restored_at(layer, 0))) < 0.1
     assert abs(restored_at(22, 2)[0] - 0.4) < 0.1, "what the lens does not see at the last token"
-    assert_near(FOUND["stream"][:, 0, 0], CHAPTER.gaps[CHAPTER.sixty], atol=0.01)
+    assert_near(CHAPTER.found["stream"][:, 0, 0], CHAPTER.gaps[CHAPTER.sixty], atol=0.01)
     nothing = CHAPTER.patching_map(CHAPTER.ids, CHAPTER.corrupted, CHAPTER.unrelated)
     assert nothing.abs().max() < 0.25, "an unrelated run restores something"
 
 
 def restored_at(layer, place):
     """Share restored by the stream before a layer, at the giver, between, or at the last token."""
-    streams = FOUND["stream"][:, recipe.STREAM.index(layer), place], FOUND["stream"][:, 0, 0]
+    streams = (
+        CHAPTER.found["stream"][:, recipe.STREAM.index(layer), place],
+        CHAPTER.found["stream"][:, 0, 0],
+    )
 
     def share(rows):
         return streams[0][rows].mean() / streams[1][rows].mean()
@@ -142,7 +151,7 @@ def restored_at(layer, place):
 
 @pytest.mark.claim(100)
 def test_the_names_are_level_for_long_and_part_in_layer_23():
-    answer, other, absent = (FOUND["lens"][..., k].median(0).values + 1 for k in range(3))
+    answer, other, absent = (CHAPTER.found["lens"][..., k].median(0).values + 1 for k in range(3))
     assert ((answer / other)[:24].log().abs() < 0.15).all(), "the lens tells the names apart early"
     assert (answer[24:29] < other[24:29] / 3).all()
     assert (answer[24:29] < absent[24:29] / 3).all()  # the control: a name not in the text
@@ -158,47 +167,53 @@ def test_the_names_are_level_for_long_and_part_in_layer_23():
 @pytest.mark.claim(101)
 def test_the_terms_sum_and_a_head_that_writes_nothing_restores_much():
     for template in (0, 7):
-        asked = recipe.drinks(LM, template)
+        asked = recipe.drinks(CHAPTER.lm, template)
         ids, right, wrong = asked.clean[1], int(asked.right[1]), int(asked.wrong[1])
-        parts = direct_logit_attribution(LM.model, ids, right, wrong)
-        assert_near(parts.total, logit_difference(right, wrong)(LM.model(ids[None])[0, -1]), 1e-3)
-    share = FOUND["direct"] / FOUND["clean"].mean()
+        parts = direct_logit_attribution(CHAPTER.lm.model, ids, right, wrong)
+        assert_near(
+            parts.total, logit_difference(right, wrong)(CHAPTER.lm.model(ids[None])[0, -1]), 1e-3
+        )
+    share = CHAPTER.found["direct"] / CHAPTER.found["clean"].mean()
     low, high = over_prompts(share[:, 20 * 9])
     assert -0.02 < low < high < 0.02
     assert restored(20, 0)[0] > 0.3
     # the control: where nothing comes later, direct is all there is
     last = share[:, 29 * 9 :].mean(0)
-    assert CHAPTER.spearman(last, EFFECT[:, head(29, 0) :].mean(0)) > 0.6
+    assert CHAPTER.spearman(last, CHAPTER.effect[:, head(29, 0) :].mean(0)) > 0.6
 
 
 @pytest.mark.claim(106)
 def test_the_weight_ranks_with_the_size_and_hardly_with_the_effect():
-    (signed, _, most), (size, low, _) = (CHAPTER.agreement(ON_ANSWER, EFFECT, s) for s in (0, 1))
+    (signed, _, most), (size, low, _) = (
+        CHAPTER.agreement(look_at(ANSWER), CHAPTER.effect, s) for s in (0, 1)
+    )
     assert abs(signed) < 0.3
     assert most < 0.4 < low < size
-    wrong_name = CHAPTER.agreement(ON_OTHER, EFFECT, True)  # the control
+    wrong_name = CHAPTER.agreement(look_at(OTHER), CHAPTER.effect, True)  # the control
     assert wrong_name[1] > 0.4
     assert abs(wrong_name[0] - size) < 0.1
-    assert CHAPTER.agreement(CHAPTER.measures["gradient"], EFFECT, False)[1] > 0.9
-    mixed = EFFECT[:, torch.randperm(180, generator=torch.Generator().manual_seed(0))]
-    assert abs(CHAPTER.agreement(ON_ANSWER, mixed, True)[0]) < 0.2
+    assert CHAPTER.agreement(CHAPTER.measures["gradient"], CHAPTER.effect, False)[1] > 0.9
+    mixed = CHAPTER.effect[:, torch.randperm(180, generator=torch.Generator().manual_seed(0))]
+    assert abs(CHAPTER.agreement(look_at(ANSWER), mixed, True)[0]) < 0.2
 
 
 @pytest.mark.claim(107)
 def test_a_head_that_matters_looks_elsewhere_and_one_that_looks_works_against():
     """Chosen on the first half of templates and names, reported on the second."""
     first = slice(0, 120)
-    assert EFFECT[first].mean(0).argmax() == head(23, 3)
-    assert ON_ANSWER[first].mean(0).argmax() == head(24, 4)
+    assert CHAPTER.effect[first].mean(0).argmax() == head(23, 3)
+    assert look_at(ANSWER)[first].mean(0).argmax() == head(24, 4)
     assert reported(23, 3)[0] > 0.35
-    assert ON_GIVER[REPORTED, head(23, 3)].mean() > 0.4
-    assert ON_ANSWER[REPORTED, head(23, 3)].mean() < 0.15
+    assert look_at(GIVER)[REPORTED, head(23, 3)].mean() > 0.4
+    assert look_at(ANSWER)[REPORTED, head(23, 3)].mean() < 0.15
     assert reported(24, 4)[1] < -0.05
-    assert ON_ANSWER[REPORTED, head(24, 4)].mean() > 0.4
+    assert look_at(ANSWER)[REPORTED, head(24, 4)].mean() > 0.4
     low, high = reported(22, 7)  # looks, and does nothing
     assert -0.03 < low < high < 0.03
-    assert ON_ANSWER[REPORTED, head(22, 7)].mean() > 0.3
-    others = CHAPTER.share(EFFECT, REPORTED).view(20, 9)[13:15].flatten().abs()  # their layers
+    assert look_at(ANSWER)[REPORTED, head(22, 7)].mean() > 0.3
+    others = (
+        CHAPTER.share(CHAPTER.effect, REPORTED).view(20, 9)[13:15].flatten().abs()
+    )  # their layers
     assert others.median() < 0.05
 
 
@@ -206,10 +221,10 @@ def test_a_head_that_matters_looks_elsewhere_and_one_that_looks_works_against():
 @pytest.mark.claim(104)
 def test_what_heads_of_layer_23_write_makes_24_4_look_at_the_answer():
     """Of what heads tell others through their queries, in a quarter of the prompts."""
-    to_24_4, to_23_0, to_23_3 = (FOUND[f"to_{name}"] for name in ("24_4", "23_0", "23_3"))
+    to_24_4, to_23_0, to_23_3 = (CHAPTER.found[f"to_{name}"] for name in ("24_4", "23_0", "23_3"))
     assert in_sixty(to_24_4[:, head(23, 0)])[1] < -0.02
     assert in_sixty(to_24_4[:, head(23, 3)])[1] < -0.05
-    whole = EFFECT[CHAPTER.sixty]
+    whole = CHAPTER.effect[CHAPTER.sixty]
     for sender in (head(20, 0), head(19, 2)):  # through 23.0 goes a part of what they restore
         low, high = shares(to_23_0[:, sender], whole[:, sender], 1)
         assert 0.2 < low < 0.3 < high < 0.4
@@ -231,12 +246,14 @@ def looks_of_24_4(chosen):
     """Its weight on the answer in corrupted runs in which some heads are put back, by prompt."""
     found = []
     for template in (0, 7):
-        asked = recipe.some(recipe.drinks(LM, template), 8)
+        asked = recipe.some(recipe.drinks(CHAPTER.lm, template), 8)
         for clean, corrupted, places in zip(
             asked.clean, asked.corrupted, asked.places, strict=True
         ):
             edits = CHAPTER.put_back(CHAPTER.written(clean), chosen)
-            found.append(LM.model.trace(corrupted, edits=edits).attention[24, 4, -1, places[0]])
+            found.append(
+                CHAPTER.lm.model.trace(corrupted, edits=edits).attention[24, 4, -1, places[0]]
+            )
     return torch.stack(found)
 
 
@@ -249,11 +266,11 @@ def test_in_repeated_words_the_head_that_looks_most_restores_most():
         return CHAPTER.spearman(CHAPTER.followed[rows].mean(0), CHAPTER.copied[rows].mean(0))
 
     low, high = CHAPTER.interval(rank, CHAPTER.texts)
-    drinks = CHAPTER.agreement(ON_ANSWER, EFFECT, False)
+    drinks = CHAPTER.agreement(look_at(ANSWER), CHAPTER.effect, False)
     assert drinks[2] < low < high < 0.6
     share = CHAPTER.share(CHAPTER.copied, of=CHAPTER.moved)
     assert share[head(24, 4)] < -0.1 < 0.3 < weight[head(24, 4)]  # works against it here, too
-    assert FOUND["induction_right"].mean() > 0.6
+    assert CHAPTER.found["induction_right"].mean() > 0.6
 
 
 # --- other claims ------------------------------------------------------------------------------

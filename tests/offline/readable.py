@@ -27,7 +27,7 @@ def drawn(figure: Any) -> tuple[list[Text], Any]:
 
     Text.draw = record  # type: ignore[method-assign]
     try:
-        figure.canvas.draw()
+        figure.draw_without_rendering()
     finally:
         Text.draw = draw  # type: ignore[method-assign]
     return list(dict.fromkeys(found)), figure.canvas.get_renderer()
@@ -69,4 +69,5 @@ class FigureCanvas(FigureCanvasAgg):
         """
         told = complaints(self.figure)
         assert not told, "; ".join(told)
+        self.figure.set_layout_engine("none")  # everything has its place now
         return super().print_figure(*arguments, **settings)
