@@ -211,7 +211,8 @@ def ask(task: str, function: Callable[..., Any], inputs: Sequence[Any]) -> dict[
             output = function(**args) if isinstance(args, dict) else function(*args)
             args = tuple(args.values()) if isinstance(args, dict) else args
             shared = bool(_memory(output) & _memory(args))
-            answers.append({"output": to_json(output), "args": to_json(args), "shared": shared})
+            after = to_json(args) if all(getattr(x, "grad", None) is None for x in args) else None
+            answers.append({"output": to_json(output), "args": after, "shared": shared})
         except KeyboardInterrupt:  # the time is up: what comes after has no time either
             late = {"error": "KeyboardInterrupt: it took too long"}
             answers += [late] * (len(inputs) - len(answers))
@@ -225,8 +226,7 @@ def _memory(value: Any) -> set[int]:
     """Where the tensors of a value lie."""
     if isinstance(value, Tensor):
         return {value.untyped_storage().data_ptr()} if value.numel() else set()
-    held = value if isinstance(value, list | tuple) else ()
-    return set().union(*map(_memory, held))
+    return set().union(*map(_memory, value if isinstance(value, list | tuple) else ()))
 
 
 def _told(error: BaseException, function: Callable[..., Any]) -> str:

@@ -60,3 +60,7 @@ def cut() -> None:
 
 
 cut()
+
+# Nine tenths of what importing nbformat takes: parsers for a kind of address that no notebook has.
+# jsonschema does without them where they are not installed.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
