@@ -601,7 +601,7 @@ def test_without_anything_there_are_no_marks(places: Places, capsys: Any) -> Non
     assert "nothing was handed in yet" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # nbgrader's way with SQLAlchemy
 def test_points_that_a_person_gave_win_and_feedback_is_written(
     places: Places, capsys: pytest.CaptureFixture[str]

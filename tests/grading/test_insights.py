@@ -67,6 +67,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     return places
 
 
+@pytest.mark.long
 def test_mistakes_are_counted_and_answers_shown_without_names(places: Places) -> None:
     (places.home / "collected.csv").write_text(
         "student,exercise,status,handed in,file,reason\n"

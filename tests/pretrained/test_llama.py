@@ -228,7 +228,7 @@ def test_the_configuration_is_the_files(smollm2):
     assert pretrained.smollm2() is smollm2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_weights_are_those_that_transformers_makes_of_the_file(smollm2, published):
     theirs = from_llama(published.state_dict(), smollm2.model.config)
     assert same(theirs, smollm2.model.state_dict())

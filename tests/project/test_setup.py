@@ -356,7 +356,7 @@ def test_what_is_quick_leaves_out_what_is_slow() -> None:
         if "from playwright" in text and path != Path(__file__):
             assert "pytestmark = pytest.mark.browser" in text, path.name
     command = course().quick("python", [])
-    assert "not slow and not browser" in command
+    assert "not slow and not long and not browser" in command
     assert not [word for word in command if "chapters" in word and "--ignore" not in word]
     assert course().quick("python", ["tests/test_trace.py"])[-1] == "tests/test_trace.py"
     assert "chapters" in course().test("python", [])

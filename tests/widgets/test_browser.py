@@ -550,6 +550,7 @@ def test_without_queries_and_keys_no_numbers_are_offered(saved: Any) -> None:
     assert not saved.locator(".attn-numbers").is_visible()
 
 
+@pytest.mark.long
 @each("scheme", ["light", "dark"])
 @each("width", [1280, 390])
 def test_axe_finds_nothing_in_links_of_several_heads_and_in_numbers(
@@ -748,6 +749,7 @@ def notebook(pages: Any, lab: Any) -> Iterator[Any]:
     assert page.errors == []
 
 
+@pytest.mark.long
 def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(notebook: Any) -> None:
     view = notebook.locator(".attn", has_text="two hundred")
     check_sliders_move_pixels(view)
