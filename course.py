@@ -308,7 +308,12 @@ def test(python, words):
 
 def quick(python, words):
     """The command for the inner loop: style, types, and the tests that take seconds."""
-    fast = ["-m", "not slow and not long and not browser", "--ignore=tests/chapters", "--ignore=tests/grading"]
+    fast = [
+        "-m",
+        "not slow and not long and not browser",
+        "--ignore=tests/chapters",
+        "--ignore=tests/grading",
+    ]
     return pytest(python, fast + words, in_course("attnlib", "recipes", "book", "tools", "tests"))
 
 

@@ -305,6 +305,7 @@ def test_pages_are_light(visits: dict[str, Visit]) -> None:
 def test_axe_finds_nothing(page: Any, site: Path, name: str, look: tuple[int, str]) -> None:
     page.set_viewport_size({"width": look[0], "height": 844})
     page.emulate_media(**({"media": "print"} if look[1] == "print" else {"color_scheme": look[1]}))
+    page.emulate_media(reduced_motion="reduce")  # a colour on its way has no contrast yet
     opened(page, site, name)
     page.evaluate("document.querySelectorAll('.attn-live').forEach(attnLoad)")
     page.wait_for_function(
