@@ -79,6 +79,7 @@ RELATION = Task(
             [*_soft(Generator().manual_seed(4), 2, 3, 6, 6)],
             [[(1, 0), (2, 3), (4, 1)], [(3, 2), (4, 3), (5, 1), (5, 5)]],
         ),
+        ([torch.eye(13)[None]], [[(11, 0), (12, 1), (3, 3)]]),
     ),
     hidden=varied(_drawn_sentences, {"T": 1, "S": 1, "H": 1}, dtypes=(), also=_far),
 )

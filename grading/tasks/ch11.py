@@ -78,7 +78,7 @@ TABLE = Task(
     visible=(
         (["I", "like", "films", "like", "these", "Like"], list("PVNNDA"), ["like", "I", "plot"]),
         (
-            ["The", "the", "a", "plot", "film", "The", "joy", "end"],
+            ["The", "the", "a", "and/or", "film", "The", "joy", "end"],
             ["DET", "DET", "DET", "NOUN", "NOUN", "DET", "NOUN", "NOUN"],
             ["THE", "film", "cast", "Joy", "cast"],
         ),

@@ -98,7 +98,7 @@ COSINE = Task(
             torch.tensor([[True] * 5, [True, True, True, False, False]]),
         ),
         _texts(Generator().manual_seed(2), (2, 2), 4, 2),
-        (_texts(Generator().manual_seed(5), (), 4, 3)[0].double(), torch.ones(4) > 0),
+        (_texts(Generator().manual_seed(5), (1,), 4, 3)[0].double(), torch.ones(1, 4) > 0),
         (
             torch.tensor([[300.0, 0.0], [300.0, 400.0], [0.0, 0.0]]).half(),
             torch.tensor([True, True, False]),

@@ -63,8 +63,8 @@ class Dask:
         words = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(path)]
         self.scheduler = self.start("scheduler", *words, **about)
         until = time.monotonic() + 60
-        while not path.exists() and time.monotonic() < until:
-            time.sleep(0.05)
+        while not (path.exists() and path.stat().st_size) and time.monotonic() < until:
+            time.sleep(0.05)  # it is there before its text is
         self.address: str = json.loads(path.read_text())["address"]
         for _ in range(workers):
             self.join()
