@@ -76,7 +76,7 @@ def test_nearly_every_review_has_a_new_pair_and_smoothing_copes():
             assert p.sum().item() == pytest.approx(1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_most_triples_are_known_and_most_stretches_of_four_are_new():
     for texts in (TEXTS, reviews("imdb").test.texts[500:560]):
         shares = counted().unseen(token_stream(texts, BPE))

@@ -1,14 +1,16 @@
 """A matplotlib backend that refuses a figure whose text is small, cut or covered by other text.
 
 The tests name it in MPLBACKEND, and kernels inherit that: each figure of each chapter is measured
-when its cell runs, at the width of the book's column.
+when its cell runs, at the width of the book's column. It is not painted there: nobody would see it.
 """
 
 from itertools import combinations
 from typing import Any
 
+from IPython import get_ipython
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
+from PIL import Image
 
 COLUMN = 688  # pixels of the book beside its two bars, at 1280
 SMALLEST = 11.5  # pixels; 9 points are 12
@@ -61,13 +63,15 @@ def complaints(figure: Any, dpi: float = 110) -> list[str]:
 class FigureCanvas(FigureCanvasAgg):
     """Agg's, which looks before it draws."""
 
-    def print_figure(self, *arguments: Any, **settings: Any) -> Any:
-        """As Agg does it.
+    def print_figure(self, filename: Any, *more: Any, **settings: Any) -> Any:
+        """As Agg does it; in a notebook something small and white.
 
         Raises:
             AssertionError: what cannot be read.
         """
         told = complaints(self.figure)
         assert not told, "; ".join(told)
+        if get_ipython():
+            return Image.new("RGB", (8, 8), "white").save(filename, "png")
         self.figure.set_layout_engine("none")  # everything has its place now
-        return super().print_figure(*arguments, **settings)
+        return super().print_figure(filename, *more, **settings)

@@ -42,15 +42,12 @@ def test_every_system_is_tested_with_every_python() -> None:
     assert all(job["strategy"]["fail-fast"] is False for job in found.values())
 
 
-def test_it_runs_what_a_user_runs() -> None:
+def test_it_runs_what_a_user_runs_and_everything_at_night() -> None:
     last = {name: job["steps"][-1]["run"] for name, job in jobs().items()}
-    assert last == {"linux": ".ci/run", "others": "python course.py test"}
-    assert (
-        (ROOT / ".ci" / "run")
-        .read_text(encoding="utf-8")
-        .rstrip()
-        .endswith("make test ARGS=--long")
-    )
+    night = "${{ github.event_name == 'schedule' && '--long' || '' }}"
+    assert last == {"linux": f".ci/run {night}", "others": "python course.py test"}
+    assert "\n  schedule:\n" in WORKFLOW.read_text(encoding="utf-8")
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith('make test ARGS="$*"\n')
 
 
 def test_the_readme_promises_no_system_that_nothing_has_tested() -> None:
