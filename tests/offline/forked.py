@@ -21,6 +21,7 @@ from jupyter_client.provisioning import local_provisioner
 get_context("forkserver").set_forkserver_preload(
     ["ipykernel.kernelapp", "ipywidgets", "matplotlib.pyplot", "torch._dynamo"]
 )
+THREADS = os.environ.get("OMP_NUM_THREADS")  # torch asks when it is imported
 
 
 @cache
@@ -67,7 +68,7 @@ class Kernel(ForkServerProcess):
 def launch(command: list[str], **settings: Any) -> Any:
     """A kernel: a copy if it is a Python of these settings, otherwise a process of its own."""
     variables = settings.get("env") or os.environ
-    same = variables.get("OMP_NUM_THREADS") == os.environ.get("OMP_NUM_THREADS")
+    same = variables.get("OMP_NUM_THREADS") == THREADS
     if command[:3] != [sys.executable, "-m", "ipykernel_launcher"] or not same:
         return launch_kernel(command, **settings)
     kernel = Kernel(command[3:], settings.get("cwd"), variables)
