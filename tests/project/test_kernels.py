@@ -1,6 +1,5 @@
 """Kernels of the tests are copies of one process: each is as a new one would be."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
