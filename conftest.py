@@ -3,6 +3,7 @@
 What is set here is set before torch is imported, and passes on to kernels and other children.
 """
 
+import gc
 import importlib.util
 import os
 import sys
@@ -40,3 +41,8 @@ if sys.platform == "linux":  # elsewhere a copy of a process may not use what th
     import forked
 
     forked.install()
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: the search for garbage need not look at it."""
+    gc.freeze()
