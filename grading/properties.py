@@ -26,7 +26,6 @@ def varied(
     lead: bool = False,
     dtypes: Sequence[torch.dtype] = (torch.float64, torch.float16),
     scaled: Sequence[tuple[int, float]] = (),
-    loud: Sequence[int] = (),
     also: Hidden | None = None,
 ) -> Hidden:
     """What draws a task's hidden cases.
@@ -36,17 +35,15 @@ def varied(
         least: the smallest size that is promised, by the name of the size. The first is the one
             that may be long.
         lead: whether any number of leading axes is promised.
-        dtypes: the kinds of float that are promised besides float32; half precision is left out
-            where an honest answer is rounded too far to be told from a wrong one.
-        scaled: (place of an argument, factor): what is promised to be as large, or as small.
-        loud: places of arguments that may be so large in half precision that neither a square
-            nor a sum is finite.
+        dtypes: the kinds of float that are promised besides float32. In half precision numbers
+            are small, so that plain torch is exact enough; where it is not, half is left out.
+        scaled: (place of an argument, factor): what is promised to be as large, or as small, in
+            single precision; in double, if that is drawn, the factor is squared.
         also: cases that no promise makes; they come last.
 
     Returns:
         for `Task.hidden`: three cases or one for each of `LEADS`, with sizes that differ; all sizes
-        alike, twice; each size at its least; a long one; one of each dtype and each scale,
-        one for each loud argument.
+        alike, twice; each size at its least, and at one; a long one; one of each dtype and scale.
     """
 
     def hidden(rng: random.Random, generator: Generator) -> list[Args]:
@@ -58,25 +55,21 @@ def varied(
         alike = max(4, *least.values())
         cases = [case(axes=axes) for axes in (LEADS if lead else ((),) * 3)]
         cases += [case(dict.fromkeys(least, alike), (alike,)) for _ in range(2)]
-        cases += [case({name: size}) for name, size in least.items()]
-        cases.append(case({next(iter(least)): rng.randint(20, 25)}))
+        cases += [case({name: one}) for name, size in least.items() for one in {size, max(1, size)}]
+        cases.append(case({next(iter(least)): rng.randint(26, 32)}))  # some ways change at 25
         cases += [converted(case(axes=LEADS[2]), dtype) for dtype in dtypes]
         for place, factor in scaled:
-            args = list(case())
-            args[place] = args[place] * factor
-            cases.append(tuple(args))
-        cases += [in_half(case(), place) for place in loud]
+            cases.append(at_scale(case(), place, factor))
+            if torch.float64 in dtypes:
+                cases.append(at_scale(converted(case(), torch.float64), place, factor**2))
         return [*cases, *(also(rng, generator) if also else ())]
 
     return hidden
 
 
-def in_half(args: Args, place: int) -> Args:
-    """Arguments in half precision; that at `place` near ±40,000: too large to square, or to add."""
-    x = args[place]
-    large = 4e4 * (x / x[x != 0].abs().median()).tanh()
-    told: Args = converted((*args[:place], large, *args[place + 1 :]), torch.float16)
-    return told
+def at_scale(args: Args, place: int, factor: float) -> Args:
+    """Arguments, that at `place` times a factor."""
+    return (*args[:place], args[place] * factor, *args[place + 1 :])
 
 
 def converted(value: Any, dtype: torch.dtype) -> Any:

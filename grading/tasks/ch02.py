@@ -89,9 +89,10 @@ def _drawn_steps(rng: random.Random, generator: Generator, T: int, d: int) -> tu
     return h0, 0.5 * inputs, 1.5 * W_h / d**0.5
 
 
-def _no_step(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    """Where nothing gives the identity its dtype."""
-    return [tuple(one.double() for one in _drawn_steps(rng, generator, 0, 3))]
+def _apart(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
+    """Where nothing gives the identity its dtype; steps so steep that differences are no slopes."""
+    cases = [[one.double() for one in _drawn_steps(rng, generator, T, 3)] for T in (0, 1)]
+    return [(h0 / 99, inputs / 9, 40 * W_h) for h0, inputs, W_h in cases]
 
 
 SLOPES = Task(
@@ -100,9 +101,10 @@ SLOPES = Task(
     visible=(
         (_table([0, 0]), _table([[0, 0]]), _table([[1, 2], [3, 4]])),
         (_tenths(11, 3) / 2, _tenths(12, 4, 3) / 2, _tenths(13, 3, 3) / 2),
+        (_tenths(11, 2) / 99, torch.zeros(1, 2).double(), 60 * _tenths(15, 2, 2)),
         (_tenths(14, 2), torch.zeros(0, 2).double(), _tenths(15, 2, 2)),
     ),
-    hidden=varied(_drawn_steps, {"T": 0, "d": 1}, also=_no_step),
+    hidden=varied(_drawn_steps, {"T": 0, "d": 1}, also=_apart),
     forbidden=("autograd", "jacobian", "jacrev", "jacfwd", "backward", "grad", "vjp", "jvp"),
 )
 
@@ -130,11 +132,6 @@ def _drawn_gru(
     return tuple(torch.randn(*shape, generator=generator) for shape in shapes)
 
 
-def _threes(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    """Every size is 3, as the number of matrices."""
-    return [_drawn_gru(rng, generator, 3, 3, 3)]
-
-
 GRU = Task(
     name="gru_step",
     reference=_gru_step,
@@ -156,7 +153,7 @@ GRU = Task(
             _tenths(21, 3, 4),
         ),
         (
-            _tenths(22, 3, 1),
+            3000 * _tenths(22, 3, 1),
             _tenths(23, 3, 2),
             _tenths(24, 3, 1, 2),
             _tenths(25, 3, 2, 2),
@@ -164,7 +161,7 @@ GRU = Task(
             _tenths(27, 3, 2),
         ),
     ),
-    hidden=varied(_drawn_gru, {"B": 1, "d_x": 1, "d": 1}, scaled=((0, 300),), also=_threes),
+    hidden=varied(_drawn_gru, {"B": 1, "d_x": 1, "d": 1}, scaled=((0, 300),)),
     forbidden=("GRU", "GRUCell", "gru", "gru_cell"),
 )
 
@@ -182,21 +179,19 @@ def _clipped(gradients: list[Tensor], limit: float) -> list[Tensor]:
 def _drawn_gradients(
     rng: random.Random, generator: Generator, n: int, d: int
 ) -> tuple[list[Tensor], float]:
-    size = rng.choice((0.01, 0.3, 3.0, 30.0))
+    size = rng.choice((0.01, 0.3, 3.0))
     shapes = [(d, n), (d,), (2, d, 3)] * n
     drawn = [size * torch.randn(*shape, generator=generator) for shape in shapes[:n]]
     return drawn, round(rng.uniform(0.5, 2), 2)
 
 
 def _lengths(rng: random.Random, generator: Generator) -> list[tuple[list[Tensor], float]]:
-    """Of length 5, above the limit or below, its square above; short; none; two dtypes; in half."""
-    drawn = [torch.randn(2, 3, generator=generator), torch.randn(4, generator=generator).double()]
-    length = float(sum((one**2).sum() for one in drawn)) ** 0.5
-    five = [one * 5 / length for one in drawn]
-    nothing = [torch.zeros(3), torch.zeros(2, 2)]
-    half = [torch.tensor([4e4, -4e4, 4e4]).half()] * 2  # each squared, and each length, is infinite
-    short = [([0.02 * five[0]], 1.0), (five[:1], 0.3), (nothing, 1.0)]
-    return [(five, 4.0), (five, 5.5), *short, (half, 1e3)]
+    """Of length 5, in two dtypes, above the limit or below, its square above; short; none; huge."""
+    three, four = torch.zeros(2, 3), torch.zeros(4).double()
+    three[rng.randrange(2), rng.randrange(3)], four[rng.randrange(4)] = 3, -4
+    five, nothing = [three, four], [torch.zeros(3), torch.zeros(2, 2)]
+    short = [([0.02 * three], 1.0), ([three], 0.3), (nothing, 1.0)]
+    return [(five, 4.0), (five, 5.5), *short, ([1e25 * one.double() for one in five], 1.0)]
 
 
 CLIP = Task(
@@ -204,11 +199,11 @@ CLIP = Task(
     reference=_clipped,
     visible=(
         ([_table([3, 0]), _table([[0], [4]])], 1.0),
-        ([_table([0.3, 0]), _table([[0], [-0.4]])], 1.0),
+        ([_table([0.3, 0]), _table([[0], [-0.4]]).double()], 1.0),
         ([_table([6, 2, 9]), _table([[2, -6], [0, 0], [0, 0]])], 2.0),
         ([_table([0, 0]), _table([[0]])], 0.5),
         ([_table([1.2, 0]), _table([[0.9]])], 2.0),
-        ([_table([3e4]).half(), _table([-4e4]).half()], 5e3),
+        ([6e25 * torch.ones(1).double(), -8e25 * torch.ones(1, 1).double()], 1.0),
     ),
     hidden=varied(_drawn_gradients, {"n": 1, "d": 1}, also=_lengths),
     forbidden=("clip_grad_norm_", "clip_grads_with_norm_", "clip_grad_norm"),

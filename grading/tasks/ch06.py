@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise, product
+from string import ascii_lowercase
 from typing import Any
 
 from torch import Generator
@@ -83,7 +84,7 @@ WALKS = ("onnoooon", [("o", "n"), ("n", "on"), ("n", "n"), ("o", "o"), ("oo", "o
 
 def _renamed(case: tuple[str, Merges], rng: random.Random, to: str = "") -> tuple[str, Merges]:
     """The same case in other letters, drawn if none are given."""
-    table = str.maketrans("abc", to or "".join(rng.sample("abcdefghijklmnopqrstuvwxyz", 3)))
+    table = str.maketrans("abc", to or "".join(rng.sample(ascii_lowercase, 3)))
     word, merges = case
     return word.translate(table), [(a.translate(table), b.translate(table)) for a, b in merges]
 
@@ -94,8 +95,10 @@ def _encode_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[s
     cases.append((_word(rng, "xyz", 2, 4) + "\n e\u0301", []))
     cases.append(("ab" * 1200, [("a", "b")]))  # a join for each call is too deep
     cases.append((rng.choice(("aBAb", "BaAbab")), [("a", "b"), ("A", "b"), ("B", "a")]))
-    signs = ["|", rng.choice(".*+?$"), "("]  # a pattern would take these for more than signs
-    cases.append(_renamed(RUNS, rng, "".join(signs)))
+    # a pattern would take these for more than signs, and a space may stand between tokens
+    cases.append(_renamed(RUNS, rng, "(" + rng.choice("|.*+?$") + " "))
+    many = [*product(ascii_lowercase, ascii_lowercase)]  # too many for calls, too
+    cases.append(("queue", many + [(x + y, z) for x, y in many for z in "aeiou"]))
     cases += [_renamed((word, TAKEN[1]), rng, "abc") for word in ("accbb", "ccb", "", "b")]
     merges = [("c", "c"), ("a", "cc"), ("b", "b"), ("c", "b"), ("c", "cb")]
     cases.append(("accbb", merges))  # a word again, as many other merges
@@ -188,7 +191,7 @@ def _cut_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Merg
     cases += [
         (_renamed(("", merges), rng, "".join(rng.sample("klmno", 3)))[1],) for merges in (*SIX, ODD)
     ]
-    cases.append((_renamed(("", cases[0][0]), rng, "Aa.")[1],))
+    cases.append((_renamed(("", cases[0][0]), rng, "A .")[1],))
     return [*cases, ([("a", "A"), ("A", "a")],), ([(".", "a"), ("a", ".")],)]
 
 
@@ -412,9 +415,9 @@ def _bits(perplexity: float, tokens: int, text: str) -> float:
 
 def _bits_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[float, int, str]]:
     texts = [text + _word(rng, "aéЖ北 ", 3, 30) for text in rng.sample(TEXTS, 6)]
-    texts += ["e\u0301te\u0301 😀👩‍👩‍👧", "  film\r\n\n", texts[0][::-1], "a\0\ufeffb\t"]
-    drawn = [(round(rng.uniform(2, 200), 2), rng.randint(4, 40), text) for text in texts]
-    return [*drawn, (1.0, 7, "film"), (rng.randint(2, 9), 1, "a"), (10.0**6, 10**4, "é")]
+    texts += ["e\u0301te\u0301 😀👩‍👩‍👧", "  film\r\n\n", texts[0][::-1], "a\0\ufeffb\t\f\u2028"]
+    drawn = [(round(rng.uniform(2, 200), 2), rng.randint(2, 9), text) for text in texts]
+    return [*drawn, (1.0, 3, "film"), (rng.randint(2, 9), 1, "a"), (1e6, 10**4, "é" * 9999)]
 
 
 BITS = Task(

@@ -54,12 +54,7 @@ SALIENCIES = Task(
         (_fixed(2, 2, 3, 4).double(),),
         (torch.tensor([[3.0, -4.0], [5.0, 12.0]]).half(),),
     ),
-    hidden=varied(
-        _drawn_gradient,
-        {"T": 1, "d": 1},
-        lead=True,
-        also=lambda rng, generator: [(torch.full((2, 3), 3e4).half(),)],  # large squares and sums
-    ),
+    hidden=varied(_drawn_gradient, {"T": 1, "d": 1}, lead=True, scaled=((0, 1e10),)),
 )
 
 
@@ -88,8 +83,7 @@ def _close(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tenso
     near = 1 + 1e-9 * x
     near[0] = 1e15  # the others are not tied for that
     tied = torch.tensor([0.0, 0.0, 1.0, *rng.choices((0, 1, 2), k=4)])
-    tiny = 1e-30 * x.float(), 1e-30 * (x + y).float()
-    return [(near, 1e-9 * y), tiny, (tied, tied)]
+    return [(near, 1e-9 * y), (1e-200 * x, 1e-200 * (x + y)), (tied, tied)]
 
 
 KENDALL = Task(
@@ -132,12 +126,12 @@ def _drawn_rows(
 
 
 def _small(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    """Zeros in both where 1e-12 is 0, and many weights that are small (a bound on what counts)."""
+    """Zeros in both where 1e-12 is 0; many small weights: a bound on what counts, 1e-10 in each."""
     one, other = torch.rand(2, generator=generator).tolist()
     halves = (torch.tensor([x, 1 - x, 0.0]).half() for x in (one, other))
-    p = torch.full((40,), 0.0005)
-    p[rng.randrange(40)] = 1 - 39 * 0.0005
-    return [tuple(halves), (p, torch.full((40,), 1 / 40))]  # type: ignore[list-item]
+    p = torch.full((600,), 0.0005).double()
+    p[300:], p[rng.randrange(300)] = 0, 1 - 299 * 0.0005
+    return [tuple(halves), (p / p.sum(), p.flip(0) / p.sum())]  # type: ignore[list-item]
 
 
 JSD = Task(

@@ -36,20 +36,23 @@ def _written(
     d: int,
     hidden: Sequence[int] = (),
     size: float = 0,
+    shift: float = 0,
 ) -> Tensor:
     """T = V W_O of n tokens, of any size; with no doubtful singular value, nor without the hidden.
 
     The last tokens may repeat the first ones. T is multiplied in single precision: what should be
-    0 is rounding.
+    0 is rounding. What counts as null space sums to 0, also beside a large T.
     """
     while True:
         again = min(rng.choice((0, 0, 1, 2)), n // 2)
         V = torch.randn(n, d_v, generator=generator)[[*range(n - again), *range(again)]]
         W_O = torch.randn(d_v, d, generator=generator)
-        T = (size or rng.choice((1, 1000, 0.001))) * (V @ W_O).double()
+        T = (size or rng.choice((1, 1000, 0.001))) * (V @ W_O + shift).double()
         left = [i for i in range(n) if i not in hidden]
         values = [torch.linalg.svdvals(_ones(X)) for X in (T, T[left])]
-        if not any(((v > 1e-6 * v[0]) & (v < 1e-4 * v[0])).any() for v in values):
+        doubtful = [(v > 1e-6 * v[0]) & (v < 1e-4 * v[0]) for v in values]
+        doubtful += [_null_space(X).sum(0).abs() > 1e-7 for X in (T, T[left])]
+        if not any(one.any() for one in doubtful):
             return T
 
 
@@ -159,10 +162,10 @@ def _flat(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     T = torch.randn(8, 5, generator=generator).double()
     T[:, rng.randint(0, 4)] = 2.0
     rounded = [(_written(rng, generator, 14, 4, 6, size=x),) for x in (1, 1000, 1e-8)]
-    alone = _double([[1, 0], [0, 1], [0, 1], [0, 1]])
-    return [(T,), (torch.zeros(5, 2).double(),), (alone,), *rounded]
+    return [(T,), (torch.zeros(5, 2).double(),), (ALONE,), *rounded]
 
 
+ALONE = _double([[1, 0], [0, 1], [0, 1], [0, 1]])
 FOUR = _double([[1, 0], [0, 1], [1, 1], [0, 0]])
 THIRDS = (
     torch.tensor([[1.0, 2], [3, -1], [-2, 1], [0, 4], [5, 1], [-1, -3], [2, 2]])
@@ -245,11 +248,11 @@ def _refuse_row(args: tuple[Any, ...], answer: Any) -> str | None:
 def _drawn_row(
     rng: random.Random, generator: Generator, n: int, d_v: int, d: int, zeros: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Weights, some of them 0, and T, so that the words with weight have a null space."""
+    """Weights, some of them 0 or all even, and T, so that words with weight have a null space."""
     while True:
         without = min(rng.choice((0, 0, 1, 2, 3)), n - 2) if zeros is None else zeros
         hidden = rng.sample(range(n), without)
-        scores = 1.5 * torch.randn(n, generator=generator, dtype=torch.float64)
+        scores = rng.choice((0, 1.5, 1.5)) * torch.randn(n, generator=generator).double()
         scores[hidden] = -torch.inf
         a, T = scores.softmax(-1), _written(rng, generator, n, d_v, d, hidden)
         if _rank(_ones(T[a > 0])) < n - len(hidden):
@@ -259,13 +262,14 @@ def _drawn_row(
 def _peak(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     """Nearly all weight on one word, where a fixed threshold leaves out the others; long, wide.
 
-    And a T with a column of zeros.
+    And a T with a column of zeros, and a word of most weight that no direction moves.
     """
     a = torch.tensor([0.0] * 7 + [20.0]).double().softmax(-1)
     T = _written(rng, generator, 8, 4, 4) * torch.tensor([1.0, 0.0, 1.0, 1.0]).double()
     sizes = ((12, 3, 5, 4), (12, 5, 3, 2), (7, 2, 9, 0), (9, 2, 12, 0), (8, 3, 11, 1))
     rows = [_drawn_row(rng, generator, *size) for size in sizes]
-    return [(a, _written(rng, generator, 8, 4, 4)), (a, T), *rows]
+    alone = (_double([[0.5, 0.2, 0.2, 0.1]])[0], ALONE)
+    return [(a, _written(rng, generator, 8, 4, 4)), (a, T), alone, *rows]
 
 
 OTHER_ROW = Task(
@@ -323,7 +327,7 @@ def _turning_points(
     few = rng.sample(range(40), width + 2)
     texts = [few[:-1], few, [*few[:-1], few[0]], [few[0], *few[:3], few[0], few[2]]]
     cases = [(ids, width, 9, positions) for ids in texts for positions in (False, True)]
-    large = [(list(range(40)), 40, 40, True), ([1, 1001, 2001, 1], 4, 8, False)]
+    large = [(list(range(40)), 40, 40, True), ([1, 1001, 2001, 1, 1], 4, 8, False)]
     return [*cases, (few, 9, width, True), ([*few, *few], 9, width, False), *large]
 
 
@@ -392,9 +396,9 @@ def _single(generator: Generator, T: int, S: int) -> Tensor:
 
 
 def _tiny() -> Tensor:
-    """Four maps of width 1, with the least weights of 1e-20, 1e-14, 1e-8 and 1e-4."""
+    """Five maps of width 1, with the least weights of 1e-91, 1e-20, 1e-14, 1e-8 and 1e-4."""
     q, k = _double([[1, -1, 0.5]]), _double([[0, 1, 3]])
-    return torch.stack([scale * q.mT * k for scale in (15.35, 10.75, 6.1, 3)]).softmax(-1)
+    return torch.stack([scale * q.mT * k for scale in (70, 15.35, 10.75, 6.1, 3)]).softmax(-1)
 
 
 def _drawn_maps(
@@ -480,9 +484,10 @@ AGAIN = _double([[1, 2, 0], [0, 1, 3], [1, 2, 0]])  # the last word is the first
 
 
 def _rounded(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    """A rank below the width, large, and small: no fixed line."""
+    """A rank below the width, large, and small: no fixed line; and far from 0: that of [T, 1]."""
     A = torch.randn(3, 8, generator=generator).double().softmax(-1)
-    return [(A, _written(rng, generator, 8, 2, 5, size=x)) for x in (1000, 0.001)]
+    sizes = ((1000, 0), (0.001, 0), (1, 3000))
+    return [(A, _written(rng, generator, 8, 2, 5, (), *one)) for one in sizes]
 
 
 EFFECTIVE = Task(

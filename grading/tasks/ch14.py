@@ -39,12 +39,6 @@ def _drawn_heads(
     return _qkv(generator, (B, n * size, n, T, S, d_k, d_v))
 
 
-def _high(rng: random.Random, generator: Generator) -> list[Heads]:
-    """All scores of a query several hundred: nothing may be cut off."""
-    q, k, v = _qkv(generator, (2, 4, 2, 3, 5, 4, 3))
-    return [(q + 20, k + 20, v)]
-
-
 def _first_qkv() -> Heads:
     q = torch.zeros(1, 4, 1, 2)
     k = torch.zeros(1, 2, 2, 2)
@@ -59,9 +53,7 @@ GROUPED = Task(
         _qkv(Generator().manual_seed(1), (2, 6, 3, 2, 4, 4, 3)),
         _qkv(Generator().manual_seed(2), (1, 6, 2, 3, 3, 4, 2)),
     ),
-    hidden=varied(
-        _drawn_heads, {"S": 1, "T": 1, "n": 1, "size": 1, "d_k": 1}, scaled=((0, 300),), also=_high
-    ),
+    hidden=varied(_drawn_heads, {"S": 1, "T": 1, "n": 1, "size": 1, "d_k": 1}, scaled=((0, 300),)),
 )
 
 
@@ -83,17 +75,9 @@ def _drawn_rows(rng: random.Random, generator: Generator, n: int, d: int) -> Nor
 
 
 def _no_length(rng: random.Random, generator: Generator) -> list[Normed]:
-    """Rows of zeros (ε after the division; an ε that half does not hold), ε = 0 with short rows.
-
-    And a gain and rows that are too large to be multiplied in half.
-    """
+    """Rows of zeros (ε after the division), and ε = 0 with short rows."""
     x, gain = torch.randn(3, 4, generator=generator), torch.randn(4, generator=generator)
-    return [
-        (x * torch.tensor([[1.0], [0.0], [0.0]]), gain, 1e-5),
-        (x / 1000, gain, 0),
-        (0 * x.half(), gain.half(), 1e-9),
-        (300 * x.half(), 300 * gain.half(), 1e-5),
-    ]
+    return [(x * torch.tensor([[1.0], [0.0], [0.0]]), gain, 1e-5), (x / 1000, gain, 0)]
 
 
 RMS = Task(
@@ -103,9 +87,8 @@ RMS = Task(
         (torch.full((1, 4), 3.0), torch.tensor([1.0, 2.0, 3.0, 4.0]), 0.0),
         (torch.tensor([[1.0, 2.0, 2.0], [0.0, 0.0, 0.1]]), torch.tensor([1.0, 1.0, 2.0]), 0.01),
         (torch.tensor([[4.0, -2.0], [1.0, 1.0]]), torch.tensor([0.5, -1.0]), 0.5),
-        (torch.tensor([[300.0, -400.0]]).half(), torch.tensor([300.0, 2.0]).half(), 1e-5),
     ),
-    hidden=varied(_drawn_rows, {"n": 1, "d": 1}, scaled=((0, 0.01),), loud=(0,), also=_no_length),
+    hidden=varied(_drawn_rows, {"n": 1, "d": 1}, scaled=((0, 0.01),), also=_no_length),
 )
 
 
@@ -173,15 +156,14 @@ def _drawn_state(rng: random.Random, generator: Generator, b: int, n: int, d: in
 
 
 def _apart(rng: random.Random, generator: Generator) -> list[State]:
-    """m is −∞ at first, or low; no number shifts all queries; scores far above m; one of each."""
+    """m is −∞ at first, and scores may be; no number shifts all queries; one of each."""
     m, total, output, scores, values = _drawn_state(rng, generator, 3, 4, 2)
     none = m - torch.inf, 0 * total, 0 * output
     far = torch.tensor([500.0, -500.0, 0.0, 200.0])
     return [
-        (*none, scores, values),
+        (*none, scores - torch.tensor([torch.inf, 0, 0]), values),
         (*none, scores - 500, values),
         (m + far, total, output, scores + far[:, None], values),
-        (m - 500, total, output, scores + 400, values),
         _drawn_state(rng, generator, 1, 1, 2),
     ]
 
@@ -208,8 +190,8 @@ STEP = Task(
             torch.tensor([-torch.inf]),
             torch.zeros(1),
             torch.zeros(1, 2),
-            torch.tensor([[-3.0, -4.0]]),
-            torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
+            torch.tensor([[-torch.inf, -1003.0, -1004.0]]),
+            torch.tensor([[5.0, 6.0], [1.0, 2.0], [3.0, 4.0]]),
         ),
     ),
     hidden=varied(_drawn_state, {"b": 1, "n": 1, "d": 1}, scaled=((0, 100), (3, 100)), also=_apart),

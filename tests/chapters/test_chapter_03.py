@@ -80,6 +80,7 @@ def test_attention_holds_past_the_lengths_of_its_training_and_a_fixed_context_do
     assert right(looks, 14) < right(looks, 9)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.claim(37)
 def test_the_swaps_are_found_under_the_right_names_and_only_after_training() -> None:

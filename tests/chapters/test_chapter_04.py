@@ -189,6 +189,7 @@ def cls_in_the_middle(text: str) -> Tensor:
     return maps[:, :, others, middle].mean((1, 2)) * len(ids)
 
 
+@pytest.mark.long
 def test_either_mark_keeps_the_sink_and_without_both_little_is_left():
     both, place, token, neither = torch.stack([CHAPTER.marks(text) for text in TEXTS]).mean(0)
     assert min(both[1:].min(), place[1:].min(), token[2:].min()) > 5
@@ -210,6 +211,7 @@ def read() -> list[Trace]:
     return [smollm2().trace(text) for text in TEXTS[:6]]
 
 
+@pytest.mark.long
 def test_smollm2_looks_back_with_four_heads_in_long_texts_too(read):
     previous = torch.stack([t.attention.diagonal(-1, 2, 3)[..., 1:].mean(-1) for t in read])
     heads = (previous.mean(0) > 0.5).nonzero().tolist()

@@ -163,6 +163,7 @@ def test_positions_past_the_trained_length(built, streams):
     assert lost(held)[1] < 0.02 < 0.3 < lost({})[0]
 
 
+@pytest.mark.long
 def test_what_search_finds_repeats_itself(built):
     """Other prompts than the chapter's; a sample and the reviewers' own words are the controls."""
     lm = built.lm
@@ -380,6 +381,7 @@ def test_a_beam_gains_on_average_and_not_on_every_prompt():
     assert min(gains) < -0.01
 
 
+@pytest.mark.long
 def test_a_sample_surprises_the_model_as_its_entropy_says_and_people_more():
     road = definitions("more/05_decoding", "lm", "model", "entropy_and_surprise")
     texts = [road.lm.encode(text) for text in reviews("imdb").validation.texts[:200]]

@@ -118,6 +118,7 @@ def test_longest_match_is_another_cut_and_smollm2_would_hardly_write_it() -> Non
     assert np.mean(after) < np.mean(whole) / 4
 
 
+@pytest.mark.long
 def test_word_lists_fail_where_bytes_and_merges_give_the_text_back() -> None:
     """Words split at everything that is no letter; merges of reviews, of the web, and drawn.
 
@@ -178,6 +179,7 @@ def test_bytes_per_token_stay_below_bytes_per_pre_token_unless_nothing_is_cut_fi
     assert reached[0] < ceiling < reached[1] / 1.03
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [2, 3])
 def test_numbers_are_cheap_under_merges_of_their_own_text(seed: int) -> None:
     """The control: English merges that are learned from reviews, for English numbers."""
@@ -243,6 +245,7 @@ def test_perplexity_prefers_the_toy_on_beginnings_and_bits_per_byte_never() -> N
 # -- what stands in the folds and in the exercise ---------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_of_counted_models_with_their_best_n_bytes_look_best_and_are_last() -> None:
     """Every n from 2 to 6, and other reviews than in the chapter."""
@@ -289,6 +292,7 @@ def test_the_table_of_the_exercise_is_the_chapters() -> None:
 # -- the side road on the parts of words ------------------------------------------------------
 
 
+@pytest.mark.long
 def test_un_is_found_as_a_string_and_not_as_a_prefix() -> None:
     seen = Counter(w for text in train_texts() for w in re.findall(r"[a-z]+", text.lower()))
     words = [w for w, times in seen.items() if w.startswith("un") and len(w) > 4 and times > 2]

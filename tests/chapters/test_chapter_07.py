@@ -255,6 +255,7 @@ def map_and_list(name, data, lists):
     return found, lists(name)[data.ids] * data.mask
 
 
+@pytest.mark.long
 @pytest.mark.claim(30)
 @pytest.mark.parametrize("name", SEEDS)
 def test_a_word_list_agrees_better_in_order_than_the_map(name, few, lists):
@@ -267,6 +268,7 @@ def test_a_word_list_agrees_better_in_order_than_the_map(name, few, lists):
     assert abs(kendall(shuffled, left_out, few.mask).nanmean()) < 0.06
 
 
+@pytest.mark.long
 @pytest.mark.claim(30)
 def test_the_word_list_is_ahead_on_reviews_and_is_the_map_of_single_words(few, forty, lists):
     data = forty[1]
@@ -322,6 +324,7 @@ def deleted(name, data, lists):
     }
 
 
+@pytest.mark.long
 @pytest.mark.claim(31)
 @pytest.mark.parametrize("name", SEEDS)
 def test_a_map_deletes_better_than_its_list_but_not_with_the_sign_and_signed_gradients_beat_both(
@@ -339,6 +342,7 @@ def test_a_map_deletes_better_than_its_list_but_not_with_the_sign_and_signed_gra
     assert low(fell["random", 0.5] - fell["map", 0.5]) > 0.1, "many: the side counts"
 
 
+@pytest.mark.long
 @pytest.mark.claim(31)
 def test_deletion_says_the_same_on_reviews_and_map_and_list_are_one_for_single_words(
     few, forty, lists

@@ -138,6 +138,7 @@ def test_a_map_is_read_off_in_four_ways_and_padding_does_not_count():
         torch.testing.assert_close(padded, torch.cat([cut, torch.zeros(1, 2)], 1))
 
 
+@pytest.mark.long
 @pytest.mark.claim(29)
 def test_every_scheme_is_ranked_and_signed_scores_are_ahead_of_the_best(rt):
     """Chosen on other texts than it is tested on."""

@@ -294,6 +294,7 @@ def test_hardly_another_start_has_a_lower_loss_than_both() -> None:
     assert better.float().mean() < 0.1
 
 
+@pytest.mark.long
 def test_the_descent_has_nearly_ended_and_without_momentum_it_would_not_have() -> None:
     generator = torch.Generator().manual_seed(3)
     secret = torch.randn(3, D, 1, generator=generator)

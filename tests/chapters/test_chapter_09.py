@@ -184,6 +184,7 @@ def lost_by_not_hearing(model, h, ids):
     return found
 
 
+@pytest.mark.long
 def test_the_previous_token_head_speaks_through_the_keys_and_no_other_way():
     """Path patching, and a head taken out of one thing that layer 1 reads; in three runs."""
     prompts = [CHAPTER.two_prompts(torch.Generator().manual_seed(seed)) for seed in range(2)]
@@ -268,6 +269,7 @@ def smol():
     return lm.model, {told: (ids, CHAPTER.states_of(lm.model, ids)) for told, ids in said.items()}
 
 
+@pytest.mark.long
 def test_even_draws_for_these_heads_and_reviews_for_those_of_smollm2(smol):
     held = token_stream(reviews("imdb").validation.texts[:200], pretrained.tokenizer())
     once = held[: 32 * 60].view(32, 60)

@@ -80,6 +80,7 @@ def untrained():
     return Transformer(CHAPTER.encoder.model.config).eval()
 
 
+@pytest.mark.long
 def test_words_and_tokens_belong_together(minilm):
     encoder, sentences, *_ = minilm
     for one in sentences[:50]:

@@ -90,6 +90,7 @@ def test_the_states_stand_at_the_words_that_the_labels_belong_to():
     assert torch.allclose(together, alone, atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.claim(72)
 def test_most_of_what_a_probe_tells_stands_in_the_embedding_matrix(corpus):
     frozen = {k: v.clone() for k, v in CHAPTER.minilm.model.state_dict().items()}

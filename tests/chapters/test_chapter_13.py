@@ -77,6 +77,7 @@ def test_a_common_part_of_the_values_is_no_choice(deep):
     assert not torch.allclose(A @ (V + drawn(*V.shape)), A @ V + V.mean(0), atol=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.claim(78)
 def test_the_common_direction_of_a_language_model_is_its_own():
     """Two texts share it nearly as much; in the encoder's last layer they do not."""

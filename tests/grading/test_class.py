@@ -317,6 +317,7 @@ def test_without_a_sandbox_the_command_refuses(
     assert "--unsafe" in capsys.readouterr().err
 
 
+@needs_sandbox
 def test_a_worker_that_dies_takes_one_submission_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
