@@ -76,7 +76,7 @@ def _drawn_bell(rng: random.Random, generator: Generator, C: int, D: int) -> tup
 def _kinds(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     shorter, large = torch.tensor([0.5, 0.5, 0, 0]), [33333333, 16777217, 7, 0]
     return [
-        (torch.zeros(3, 4, dtype=torch.int64), shorter),  # nothing occurred
+        (torch.zeros(3, 4, dtype=torch.int64), shorter.half()),  # nothing occurred
         (torch.tensor([[5, 5, 5, 0], rng.sample(range(1, 5), 4), [1, 0, 0, 0]]), shorter),
         (torch.tensor([rng.sample(large, 4)]), shorter.double()),  # not whole in single precision
     ]
@@ -158,6 +158,7 @@ def _drawn_windows(
     rng: random.Random, generator: Generator, n: int, T: int, B: int, d: int
 ) -> tuple[Tensor, Tensor, int]:
     e = torch.randn(B, T, d, generator=generator)
+    e[:, -1, 0] = 0  # no sign of an empty place
     return e, torch.randn(d, generator=generator), n
 
 

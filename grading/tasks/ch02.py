@@ -104,7 +104,7 @@ SLOPES = Task(
         (_tenths(11, 2) / 99, torch.zeros(1, 2).double(), 60 * _tenths(15, 2, 2)),
         (_tenths(14, 2), torch.zeros(0, 2).double(), _tenths(15, 2, 2)),
     ),
-    hidden=varied(_drawn_steps, {"T": 0, "d": 1}, also=_apart),
+    hidden=varied(_drawn_steps, {"T": 0, "d": 1}, scaled=((1, 100),), also=_apart),
     forbidden=("autograd", "jacobian", "jacrev", "jacfwd", "backward", "grad", "vjp", "jvp"),
 )
 

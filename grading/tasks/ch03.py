@@ -144,7 +144,7 @@ def _loud(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor
     scores, real = _drawn_padded(rng, generator, 4, 3)
     scores += 5000  # one number below the least of them, or twice the least, is not low enough
     scores[:, -1], real[:, -1], real[:, 0] = rng.randint(5150, 5300), False, True
-    low = torch.tensor([[-3e38, -3e38, 0, 0]])
+    low = torch.tensor([[-1, -1, 0, 0]]) * torch.finfo(torch.float32).max
     return [(scores, real), (low, low < 0), (scores[:1], torch.zeros(1, 4) > 0)]
 
 

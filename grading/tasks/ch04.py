@@ -94,7 +94,8 @@ def _extreme(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     low = 10.0 ** rng.randint(10, 14)  # below every finite mask constant in use
     loud[..., :2] -= low * torch.ones(4, 2).tril()
     tilted[..., -1] += rng.randint(150, 300)  # the last source drowns all others
-    far = torch.tensor([[-1e32, 0, 0], [350, 151, 0], [150, 151, 149]])  # beyond ±80, and apart
+    least = torch.finfo(torch.float32).min
+    far = torch.tensor([[least, 0, 0], [350, 151, 0], [150, 151, 149]])  # beyond ±80, and apart
     return [(case,) for case in (loud, tilted, far)]
 
 

@@ -89,7 +89,7 @@ def _rounded_once(rng: random.Random, generator: Generator) -> list[tuple[Tensor
         b = (1 - a) / 11
         amounts = b * one_hot(ids, D).sum(1, keepdim=True) + (a - b) * one_hot(ids, D)
         if (((amounts - (a - b)).relu() / b).round().sum(-1) != _places(ids, a, D)).any():
-            return [(ids, a, D), (ids + 15, a, D + 15)]
+            return [(ids, a, D), (ids + 300, a, D + 300)]
 
 
 PLACES = Task(
@@ -128,7 +128,7 @@ def _drawn_lengths(
 
 def _long(rng: random.Random, generator: Generator) -> list[tuple[int, int]]:
     """A border between two hundredths, and between two thousandths (a search in steps)."""
-    return [(T, rng.randint(T // 3, T - 1)) for T in (rng.randint(90, 200), 2003)]
+    return [(100, 1), *((T, rng.randint(T // 3, T - 1)) for T in (rng.randint(90, 200), 2003))]
 
 
 SMALLEST = Task(

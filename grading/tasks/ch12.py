@@ -162,7 +162,8 @@ def _flat(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     T = torch.randn(8, 5, generator=generator).double()
     T[:, rng.randint(0, 4)] = 2.0
     rounded = [(_written(rng, generator, 14, 4, 6, size=x),) for x in (1, 1000, 1e-8)]
-    return [(T,), (torch.zeros(5, 2).double(),), (ALONE,), *rounded]
+    again = T[[0, 1, 0]]  # more columns than rows, and not as many directions
+    return [(T,), (again,), (torch.zeros(5, 2).double(),), (ALONE,), *rounded]
 
 
 ALONE = _double([[1, 0], [0, 1], [0, 1], [0, 1]])

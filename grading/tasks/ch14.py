@@ -53,7 +53,9 @@ GROUPED = Task(
         _qkv(Generator().manual_seed(1), (2, 6, 3, 2, 4, 4, 3)),
         _qkv(Generator().manual_seed(2), (1, 6, 2, 3, 3, 4, 2)),
     ),
-    hidden=varied(_drawn_heads, {"S": 1, "T": 1, "n": 1, "size": 1, "d_k": 1}, scaled=((0, 300),)),
+    hidden=varied(
+        _drawn_heads, {"S": 1, "T": 1, "n": 1, "size": 1, "d_k": 1}, scaled=((0, 5), (0, 300))
+    ),
 )
 
 

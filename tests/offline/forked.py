@@ -25,10 +25,13 @@ THREADS = os.environ.get("OMP_NUM_THREADS")  # torch asks when it is imported
 
 
 @cache
-def path() -> list[str]:
-    """Where a Python finds modules that has only been started; this one was told more."""
+def path(told: str) -> list[str]:
+    """Where a Python finds modules that starts with this PYTHONPATH; this one was told more."""
     asked = [sys.executable, "-c", "import sys; print(*sys.path[1:], sep='\\n')"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+    found = subprocess.run(
+        asked, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": told}
+    )
+    return found.stdout.splitlines()
 
 
 class Kernel(ForkServerProcess):
@@ -38,7 +41,8 @@ class Kernel(ForkServerProcess):
 
     def __init__(self, arguments: list[str], folder: str | None, variables: Any) -> None:
         super().__init__()
-        self.settings = arguments, path(), folder or ".", dict(variables)
+        found = path(variables.get("PYTHONPATH", ""))
+        self.settings = arguments, found, folder or ".", dict(variables)
 
     def run(self) -> None:
         """Be a kernel, in the copy."""

@@ -1,5 +1,6 @@
 """Kernels of the tests are copies of one process: each is as a new one would be."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,9 @@ def said(path: Path) -> tuple[str, str]:
 def test_a_copy_is_as_a_new_kernel_but_has_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said(tmp_path)  # what this one found is nothing to the next one, which is told more
     monkeypatch.setenv("TOLD", "to the next kernel")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
     copy, made = said(tmp_path)
     assert made == "True True True"
     assert "to the next kernel" in copy
