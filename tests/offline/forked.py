@@ -27,7 +27,7 @@ THREADS = os.environ.get("OMP_NUM_THREADS")  # torch asks when it is imported
 @cache
 def path(told: str) -> list[str]:
     """Where a Python finds modules that starts with this PYTHONPATH; this one was told more."""
-    asked = [sys.executable, "-c", "import sys; print(*sys.path[1:], sep='\\n')"]
+    asked = [sys.executable, "-c", "import sys; print(*sys.path, sep='\\n')"]
     found = subprocess.run(
         asked, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": told}
     )
