@@ -38,12 +38,14 @@ def varied(
         dtypes: the kinds of float that are promised besides float32. In half precision numbers
             are small, so that plain torch is exact enough; where it is not, half is left out.
         scaled: (place of an argument, factor): what is promised to be as large, or as small, in
-            single precision; in double, if that is drawn, the factor is squared.
+            single precision; in double, if that is drawn, the factor is squared, and a million or
+            a millionth at most.
         also: cases that no promise makes; they come last.
 
     Returns:
         for `Task.hidden`: three cases or one for each of `LEADS`, with sizes that differ; all sizes
-        alike, twice; each size at its least, and at one; a long one; one of each dtype and scale.
+        alike, twice; each size at its least, and at one; all at their least; a long one; one of
+        each dtype and scale.
     """
 
     def hidden(rng: random.Random, generator: Generator) -> list[Args]:
@@ -56,12 +58,14 @@ def varied(
         cases = [case(axes=axes) for axes in (LEADS if lead else ((),) * 3)]
         cases += [case(dict.fromkeys(least, alike), (alike,)) for _ in range(2)]
         cases += [case({name: one}) for name, size in least.items() for one in {size, max(1, size)}]
+        cases.append(case(least))
         cases.append(case({next(iter(least)): rng.randint(26, 32)}))  # some ways change at 25
         cases += [converted(case(axes=LEADS[2]), dtype) for dtype in dtypes]
         for place, factor in scaled:
             cases.append(at_scale(case(), place, factor))
             if torch.float64 in dtypes:
-                cases.append(at_scale(converted(case(), torch.float64), place, factor**2))
+                more = factor and min(max(factor**2, 1e-6), 10**6)
+                cases.append(at_scale(converted(case(), torch.float64), place, more))
         return [*cases, *(also(rng, generator) if also else ())]
 
     return hidden

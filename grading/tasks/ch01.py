@@ -49,7 +49,7 @@ ADD_K = Task(
         (torch.tensor([[8, 0, 1, 1, 0], [2, 2, 2, 2, 2], [0, 90, 0, 0, 1]]), 0.1),
         (torch.tensor([[0, 0, 7], [1, 2, 1]]), 1.0),  # the first shape again
     ),
-    hidden=varied(_drawn_counts, {"D": 2, "C": 1}, scaled=((0, 10**6),)),
+    hidden=varied(_drawn_counts, {"D": 1, "C": 1}, scaled=((0, 10**6),)),
 )
 
 
@@ -93,7 +93,7 @@ BELL = Task(
         ),
         (torch.tensor([[33333333, 16777217, 7]]), torch.tensor([0.5, 0.3, 0.2]).double()),
     ),
-    hidden=varied(_drawn_bell, {"D": 2, "C": 1}, scaled=((0, 10**6),), also=_kinds),
+    hidden=varied(_drawn_bell, {"D": 1, "C": 1}, scaled=((0, 10**6),), also=_kinds),
 )
 
 
@@ -170,7 +170,7 @@ WINDOWS = Task(
         (_tenths(1, 2, 5, 3), _tenths(2, 3), 4),
         (_tenths(3, 2, 2, 2), 1e9 * _tenths(4, 2), 5),
     ),
-    hidden=varied(_drawn_windows, {"n": 2, "T": 1, "B": 1, "d": 1}, scaled=((1, 1e4),)),
+    hidden=varied(_drawn_windows, {"n": 2, "T": 1, "B": 1, "d": 1}, scaled=((1, 1e3),)),
 )
 
 

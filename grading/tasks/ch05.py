@@ -184,7 +184,7 @@ def _edges(rng: random.Random, generator: Generator) -> list[tuple[Any, ...]]:
     """At the edges of the shares, and of one next to 0; no temperature, long; a very low one."""
     last = torch.tensor([0.0, 0.0, 0.0, 0.0, -999.0]).repeat(5, 1)
     even = torch.tensor(rng.sample([0.0, 0.25, 0.5, 0.75, 0.25, 1 - 1e-9], 6), dtype=torch.float64)
-    plain = _drawn_text(rng, generator, rng.randint(900, 1000), 3, 4, 1.0)[:3]
+    plain = _drawn_text(rng, generator, 1000, 3, 4, 1.0)[:3]
     cold = _drawn_text(rng, generator, 9, 3, 6, 0.0005)
     return [(last, torch.tensor([rng.randrange(4)]), even, 2.0), plain, cold]
 

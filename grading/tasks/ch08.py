@@ -232,7 +232,7 @@ ASYMMETRY = Task(
         _drawn_texts,
         {"T": 1, "N": 1, "d": 1, "d_k": 1},
         dtypes=(torch.float64,),  # in half, squares of small numbers are 0
-        scaled=((0, 1e-5), (0, 1e5)),
+        scaled=((0, 1e-3), (0, 1e3)),
         also=_tied,
     ),
 )

@@ -152,7 +152,7 @@ COPYING = Task(
         _drawn_embedded,
         {"D": 1, "d": 1, "d_v": 1, "H": 1},
         dtypes=(torch.float64,),  # torch has no eigenvalues in half
-        scaled=((1, 1e-9),),
+        scaled=((1, 1e-3),),
         also=_far,
     ),
 )
@@ -285,7 +285,7 @@ K_COMPOSITION = Task(
     hidden=varied(
         _drawn_heads,
         {"d": 1, "d_v": 1, "d_k": 1, "H_1": 1, "H_2": 1},
-        scaled=((0, 1e-12), (3, 1e12)),
+        scaled=((0, 1e-3), (3, 1e3)),
         also=_all_or_nothing,
     ),
 )

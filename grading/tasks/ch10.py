@@ -322,7 +322,7 @@ ORDER = Task(
         _drawn_relevance,
         {"H": 1, "A": 1, "N": 1, "left": 0},
         dtypes=(torch.float64,),  # in half, means that differ are rounded to one number
-        scaled=((0, 1e-5),),
+        scaled=((0, 1e-3),),
         also=_tied,
     ),
 )

@@ -198,7 +198,7 @@ def _uneven(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tens
     q = torch.randn(4, generator=generator)
     return [
         (torch.full((5,), 0.2), q),
-        (torch.tensor([1e-35, 0.25, 0.75]), q),
+        (torch.tensor([1e-39, 0.25, 0.75]), q),
         (torch.tensor([0.25, 0.5, 0.25]), torch.tensor([-rng.random() - 0.5])),
     ]
 
@@ -371,7 +371,7 @@ SHIFT = Task(
         ),
     ),
     hidden=varied(
-        _drawn_shift, {"T": 1, "N": 1, "d": 2}, scaled=((1, 1000), (1, 1e-7)), also=_alike
+        _drawn_shift, {"T": 1, "N": 1, "d": 2}, scaled=((1, 1000), (1, 1e-3)), also=_alike
     ),
 )
 

@@ -45,7 +45,7 @@ TERMS = Task(
         _drawn_parts(random.Random(5), Generator().manual_seed(2), 7, 6, 6),
     ),
     hidden=varied(
-        _drawn_parts, {"n": 1, "d": 1, "D": 2}, scaled=((0, 3000), (2, 0.0), (2, 1e4), (3, 60))
+        _drawn_parts, {"n": 1, "d": 1, "D": 2}, scaled=((0, 1e3), (2, 0.0), (2, 1e3), (3, 60))
     ),
 )
 

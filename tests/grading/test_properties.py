@@ -30,10 +30,10 @@ def test_every_promise_has_its_case() -> None:
     plain = [x.shape for x, _ in cases(dtypes=())]
     assert {len(shape) for shape in plain} == {2, 3, 4, 5}
     assert plain.count((4, 4, 4)) == 2, "all sizes alike, twice"
-    assert [shape[-2] for shape in plain].count(1) == 1
+    assert [shape[-2] for shape in plain].count(1) == 2
     nothing = varied(drawn, {"T": 0, "d": 2}, lead=True, dtypes=())
     sizes = [x.shape[-2] for x, _ in nothing(random.Random(0), torch.Generator().manual_seed(0))]
-    assert sizes.count(0) == sizes.count(1) == 1
+    assert (sizes.count(0), sizes.count(1)) == (2, 1)
     assert max(shape[-2] for shape in plain) > 25
     assert min(shape[-1] for shape in plain) == 2, "no size below what is promised"
     first = list(plain[:4])
@@ -53,8 +53,10 @@ def test_kinds_and_magnitudes_come_on_top() -> None:
 def test_in_double_precision_what_is_large_is_larger_and_what_is_small_is_smaller() -> None:
     large, larger, small, smaller = (x for x, _ in cases(scaled=((0, 1e3), (0, 1e-3)))[-4:])
     assert larger.dtype == smaller.dtype == torch.float64
-    assert larger.abs().max() > 1e5 > large.abs().max()
-    assert smaller.abs().max() < 1e-5 < small.abs().max()
+    assert 1e7 > larger.abs().max() > 1e5 > large.abs().max()
+    assert 1e-7 < smaller.abs().max() < 1e-5 < small.abs().max()
+    beyond, _ = cases(dtypes=(torch.float64,), scaled=((0, 1e5),))[-1]
+    assert beyond.abs().max() < 1e7, "a million times and no more"
 
 
 def test_half_and_double_precision_are_drawn_unless_told() -> None:
