@@ -112,6 +112,7 @@ READINGS = Task(
         *((rng.randint(5, 70), rng.randint(3, 9)) for _ in range(4)),
         (rng.randint(200, 400), 3),  # a wide query
         (rng.randint(4, 6), rng.randint(10, 12)),
+        *((4, rng.randint(2**k, 2 ** (k + 1))) for k in range(5, 9)),
         (4, rng.randint(900, 1000)),  # many keys
     ],
     accepts=_not_a_counterexample,
@@ -254,7 +255,8 @@ def _unlike(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     small = torch.tensor([0.0] + [0.004] * rng.randint(3, 4) + [0.0004] * rng.randint(8, 12))
     small[0] = 1 - small.sum()
     order = torch.randperm(len(small), generator=generator)
-    return [(torch.eye(3)[[0, 2], :].expand(2, 2, 3).clone(),), (small[order],)]
+    faint = torch.tensor([1 - 9e-7, 9e-7], dtype=torch.float64)
+    return [(torch.eye(3)[[0, 2], :].expand(2, 2, 3).clone(),), (small[order],), (faint,)]
 
 
 SHARP = Task(

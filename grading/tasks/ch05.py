@@ -275,7 +275,7 @@ def _refuse_trap(args: tuple[Any, ...], answer: Any) -> str | None:
 
 
 def _trap_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[int, int]]:
-    larger = [(D, rng.randrange(D)) for D in (*rng.sample(range(5, 12), 3), 100)]
+    larger = [(D, rng.randrange(D)) for D in (*rng.sample(range(5, 12), 3), 94)]
     return [(3, 0), (3, 1), (3, 2), (4, rng.randrange(4)), (4, 3), *larger, larger[0]]
 
 

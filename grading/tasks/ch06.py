@@ -5,7 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise, product
-from string import ascii_lowercase
+from string import ascii_lowercase, punctuation
 from typing import Any
 
 from torch import Generator
@@ -97,12 +97,14 @@ def _encode_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[s
     cases.append((rng.choice(("aBAb", "BaAbab")), [("a", "b"), ("A", "b"), ("B", "a")]))
     # a pattern would take these for more than signs, and a space may stand between tokens
     cases.append(_renamed(RUNS, rng, "(" + rng.choice("|.*+?$") + " "))
+    cases += [_renamed(RUNS, rng, "".join(rng.sample(punctuation, 3))) for _ in range(3)]
+    cases.append(("a><", [(">", "<")]))
     many = [*product(ascii_lowercase, ascii_lowercase)]  # too many for calls, too
     cases.append(("queue", many + [(x + y, z) for x, y in many for z in "aeiou"]))
     cases += [_renamed((word, TAKEN[1]), rng, "abc") for word in ("accbb", "ccb", "", "b")]
     merges = [("c", "c"), ("a", "cc"), ("b", "b"), ("c", "b"), ("c", "cb")]
     cases.append(("accbb", merges))  # a word again, as many other merges
-    while len(cases) < 15:
+    while len(cases) < 19:
         letters = rng.choice(("abc", "abcd", "aeinst"))
         merges = _learn([_word(rng, letters, 3, 7) for _ in range(30)], rng.randint(6, 25))
         word = _word(rng, letters, 6, 16)
@@ -415,7 +417,7 @@ def _bits(perplexity: float, tokens: int, text: str) -> float:
 
 def _bits_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[float, int, str]]:
     texts = [text + _word(rng, "aéЖ北 ", 3, 30) for text in rng.sample(TEXTS, 6)]
-    texts += ["e\u0301te\u0301 😀👩‍👩‍👧", "  film\r\n\n", texts[0][::-1], "a\0\ufeffb\t\f\u2028"]
+    texts += ["e\u0301te\u0301 😀👩‍👩‍👧", "  film\r\n\n", texts[0][::-1], "a\0\ufeffb\t\f\u2028", "\x80\u0800\U00010000"]
     drawn = [(round(rng.uniform(2, 200), 2), rng.randint(2, 9), text) for text in texts]
     return [*drawn, (1.0, 3, "film"), (rng.randint(2, 9), 1, "a"), (1e6, 10**4, "é" * 9999)]
 

@@ -125,12 +125,13 @@ def _drawn_rows(
 
 
 def _small(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    """Zeros in both where 1e-12 is 0; many small weights: a bound on what counts, 1e-10 in each."""
+    """Zeros in both where 1e-12 is 0; many small weights: a bound on what counts, 1e-10 in each; one."""
     one, other = torch.rand(2, generator=generator).tolist()
     halves = (torch.tensor([x, 1 - x, 0.0]).half() for x in (one, other))
     p = torch.full((600,), 0.0005).double()
     p[300:], p[rng.randrange(300)] = 0, 1 - 299 * 0.0005
-    return [tuple(halves), (p / p.sum(), p.flip(0) / p.sum())]  # type: ignore[list-item]
+    faint = torch.tensor([[1 - 9e-7, 9e-7], [1.0, 0.0]]).double()
+    return [tuple(halves), (p / p.sum(), p.flip(0) / p.sum()), tuple(faint)]  # type: ignore[list-item]
 
 
 JSD = Task(
@@ -223,6 +224,8 @@ LEAST = (torch.tensor([-2.0, 1.5, 1.0, 0.5, 0.0]), torch.tensor([0.4, 0.25, 0.0,
 # here one word votes exactly as the sum, none above it, and has to take all
 EQUAL = (torch.tensor([0.0, 0.0, -1.0]), torch.tensor([1.0, 0.0, 0.0]), 0.9)
 # here one word votes nearly as the sum, and has to take nearly all
+# here the farthest weights are exactly as far as is asked
+EXACT = (torch.tensor([-1.0, 0.0, 1.0]), torch.tensor([0.25, 0.5, 0.25]), 0.5)
 ALONE = (torch.tensor([-1.0, 1.0, -5e-4]), torch.tensor([0.5, 0.5, 0.0]), 0.95)
 
 
@@ -251,7 +254,7 @@ OTHER = Task(
         ENDS,
         LEAST,
     ),
-    hidden=varied(_drawn_votes, {"T": 5}, dtypes=(), also=lambda rng, generator: [ALONE, EQUAL]),
+    hidden=varied(_drawn_votes, {"T": 5}, dtypes=(), also=lambda *_: [ALONE, EQUAL, EXACT]),
     accepts=_refuse_weights,
 )
 
@@ -285,7 +288,11 @@ ROLLOUT = Task(
         (_maps(4, 3, 2, 5, 5).double(),),
         (torch.eye(3)[torch.tensor([[[1, 0, 2], [0, 2, 1]], [[2, 0, 1], [0, 1, 2]]])].half(),),
     ),
-    hidden=varied(_drawn_maps, {"L": 1, "T": 1, "H": 1}),
+    hidden=varied(
+        _drawn_maps,
+        {"L": 1, "T": 1, "H": 1},
+        also=lambda *_: [(torch.tensor([[[[1 - 9e-7, 9e-7], [0.5, 0.5]]]]).double(),)],
+    ),
 )
 
 

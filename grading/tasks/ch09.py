@@ -241,10 +241,11 @@ def _drawn_heads(
 
 
 def _all_or_nothing(rng: random.Random, generator: Generator) -> list[Heads]:
-    """Roots that round below 0: a key reads all that one head writes, and nothing of another."""
+    """Roots that round below 0: a key reads all that one head writes, and nothing of another; all short."""
     e = torch.eye(4)
     W_V, W_O = e[None, :, :1].expand(2, 4, 1), e[[0, 3]][:, None]
-    return [(W_V, W_O, e[None, :, 1:2], e[None, :, :1])]
+    short = [1e-6 * one.double() for one in _drawn_heads(rng, generator, 4, 2, 3, 2, 2)]
+    return [(W_V, W_O, e[None, :, 1:2], e[None, :, :1]), tuple(short)]
 
 
 K_COMPOSITION = Task(

@@ -229,7 +229,8 @@ def _cancelling(rng: random.Random, generator: Generator) -> list[Shared]:
     """The sign of 0: the parts of z cancel, and it counts as positive; just below 0 it does not."""
     W = torch.tensor([[1.0], [-1.0], [0.5]])
     x, b, R = torch.tensor([[2.0, 2.0, 0.0], [2.0, 2.0, -1e-4]]), torch.zeros(1), torch.ones(2, 1)
-    return [(x, W, b, R, 0.5), (x[:1], W, b, R[:1], 1e-9)]
+    low = [1e-5 * torch.tensor(one).double() for one in ([-1.0], [[1.0]], [0.0], [1e5])]
+    return [(x, W, b, R, 0.5), (x[:1], W, b, R[:1], 1e-9), (*low, 1e-6)]  # type: ignore[list-item]
 
 
 Z_RULE = Task(

@@ -163,7 +163,8 @@ def _flat(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     T[:, rng.randint(0, 4)] = 2.0
     rounded = [(_written(rng, generator, 14, 4, 6, size=x),) for x in (1, 1000, 1e-8)]
     again = T[[0, 1, 0]]  # more columns than rows, and not as many directions
-    return [(T,), (again,), (torch.zeros(5, 2).double(),), (ALONE,), *rounded]
+    common = ((T[:, :2] @ T[:2] + 3000).float().double(),)
+    return [(T,), common, (again,), (torch.zeros(5, 2).double(),), (ALONE,), *rounded]
 
 
 ALONE = _double([[1, 0], [0, 1], [0, 1], [0, 1]])
@@ -423,7 +424,8 @@ def _special(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     one = 25 * _double([[1], [-1], [0.5]]) * _double([[0, 1, 3]])
     two = one + 1e-4 * _double([[1], [1], [0]]) * _double([[1, 0, 0]])
     deep = torch.stack([one, two]).softmax(-1)
-    return [(A,) for A in (scores.softmax(-1), tiny, deep, _single(generator, 4, 7), even)]
+    late = _double([[[0, 1, 2, -3], [0, 3, -1, -2]]]).softmax(-1)  # nothing in the first column
+    return [(A,) for A in (scores.softmax(-1), tiny, deep, _single(generator, 4, 7), even, late)]
 
 
 def _maps(seed: int, T: int, S: int, *made: tuple[int, bool]) -> Tensor:

@@ -69,9 +69,11 @@ def _drawn_rows(
 def _more_rows(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     """Opposite rows, the least value, very short beside long ones, and many."""
     two = torch.randn(1, 4, generator=generator)
+    padded = torch.cat([two, -3 * two, 1e30 * two]), torch.tensor([True, True, False])
     M, mask = _texts(generator, (), 6, 3)
     return [
         (torch.cat([two, -3 * two]), torch.ones(2, dtype=torch.bool)),
+        padded,
         (torch.eye(5) - 0.2, torch.ones(5, dtype=torch.bool)),
         (M * torch.tensor([1e-4, 1, 1, 1e3, 1, 1])[:, None], mask),
         _texts(generator, (), 300, 2),
@@ -266,6 +268,7 @@ def _hard_cones(rng: random.Random, generator: Generator) -> list[tuple[Tensor, 
     for to, rows in (
         ([0.0, 1.0, 0.0], [[1.0, 0.0, 0.0], [-3.0, 1.0, 0.0]]),
         ([3.0, 2.0], [[2.0, 1.0], [-1.0, 0.0], [3.0, -1.0]]),
+        ([6.0, 1.0], [[8.0, 7.0], [4.0, 6.0], [7.0, 6.0], [3.0, 6.0]]),  # 100 rounds are too few
         # each way of dropping values leaves something else
         ([-3.0, -2.0, 2.0], [[-2.0, -3, 3], [0.0, 0, -1], [-1.0, -2, 3], [3.0, 0, 3]]),
     ):
