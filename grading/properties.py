@@ -32,8 +32,7 @@ def varied(
 
     Args:
         draw: arguments from (rng, generator, **sizes), and `lead=`, a tuple of sizes, if `lead`.
-        least: the smallest size that is promised, by the name of the size. The first is the one
-            that may be long.
+        least: the smallest size that is promised, by the name of the size.
         lead: whether any number of leading axes is promised.
         dtypes: the kinds of float that are promised besides float32. In half precision numbers
             are small, so that plain torch is exact enough; where it is not, half is left out.
@@ -44,8 +43,8 @@ def varied(
 
     Returns:
         for `Task.hidden`: three cases or one for each of `LEADS`, with sizes that differ; all sizes
-        alike, twice; each size at its least, and at one; all at their least; a long one; one of
-        each dtype and scale.
+        alike, twice; each size at its least, and at one; all at their least; each long; one of each
+        dtype and scale.
     """
 
     def hidden(rng: random.Random, generator: Generator) -> list[Args]:
@@ -59,7 +58,7 @@ def varied(
         cases += [case(dict.fromkeys(least, alike), (alike,)) for _ in range(2)]
         cases += [case({name: one}) for name, size in least.items() for one in {size, max(1, size)}]
         cases.append(case(least))
-        cases.append(case({next(iter(least)): rng.randint(26, 32)}))  # some ways change at 25
+        cases += [case({name: rng.randint(26, 32)}) for name in least]  # some ways change at 25
         cases += [converted(case(axes=LEADS[2]), dtype) for dtype in dtypes]
         for place, factor in scaled:
             cases.append(at_scale(case(), place, factor))

@@ -90,9 +90,10 @@ def _drawn_steps(rng: random.Random, generator: Generator, T: int, d: int) -> tu
 
 
 def _apart(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    """Where nothing gives the identity its dtype; steps so steep that differences are no slopes."""
+    """Where nothing gives the identity its dtype; steps so steep that differences are no slopes; none."""
     cases = [[one.double() for one in _drawn_steps(rng, generator, T, 3)] for T in (0, 1)]
-    return [(h0 / 99, inputs / 9, 40 * W_h) for h0, inputs, W_h in cases]
+    flat = (torch.zeros(2).double(), 1e3 * torch.ones(1, 2).double(), 1e3 * torch.eye(2).double())
+    return [*((h0 / 99, inputs / 9, 40 * W_h) for h0, inputs, W_h in cases), flat]
 
 
 SLOPES = Task(
@@ -132,6 +133,13 @@ def _drawn_gru(
     return tuple(torch.randn(*shape, generator=generator) for shape in shapes)
 
 
+def _shut(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
+    """A gate that is shut before a large state."""
+    x, h, W, *rest = (0 * one.double() for one in _drawn_gru(rng, generator, 1, 1, 1))
+    W[1] = 1.0
+    return [(x - 1e3, h + 1e3, W, *rest)]
+
+
 GRU = Task(
     name="gru_step",
     reference=_gru_step,
@@ -161,7 +169,7 @@ GRU = Task(
             _tenths(27, 3, 2),
         ),
     ),
-    hidden=varied(_drawn_gru, {"B": 1, "d_x": 1, "d": 1}, scaled=((0, 300),)),
+    hidden=varied(_drawn_gru, {"B": 1, "d_x": 1, "d": 1}, scaled=((0, 300),), also=_shut),
     forbidden=("GRU", "GRUCell", "gru", "gru_cell"),
 )
 

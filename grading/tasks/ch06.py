@@ -180,8 +180,9 @@ def _cut_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Merg
     x, y = rng.sample("klmno", 2)  # two chains that can be cut alike, one merge after the other
     cases: list[tuple[Merges]] = [([*pairwise("abcd"), ("q", "r"), ("p", "q")],)]
     cases.append(([(x, y), (y, x), (x + y, y + x)],))
+    cases.append(([("a", "b"), ("b", "c"), ("a", "bc")],))
     cases.append(([(x, x), (y, x + x), (y + x + x, y)],))  # only a word of six letters
-    while len(cases) < 8:
+    while len(cases) < 9:
         letters = "".join(rng.sample("abcdefghij", 3))
         merges = _learn([_word(rng, letters, 3, 6) for _ in range(12)], rng.randint(3, 7))
         try:

@@ -275,6 +275,10 @@ def _drawn_maps(rng: random.Random, generator: Generator, T: int, L: int, H: int
     return ((2 * torch.randn(L, H, T, T, generator=generator)).softmax(-1),)
 
 
+def _double(rows: Any) -> Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
 def _maps(seed: int, *shape: int) -> Tensor:
     return (2 * _fixed(seed, *shape)).softmax(-1)
 
@@ -291,7 +295,7 @@ ROLLOUT = Task(
     hidden=varied(
         _drawn_maps,
         {"L": 1, "T": 1, "H": 1},
-        also=lambda *_: [(torch.tensor([[[[1 - 9e-7, 9e-7], [0.5, 0.5]]]]).double(),)],
+        also=lambda *_: [(_double([[[[1 - 9e-7, 9e-7], [0.5, 0.5]]]]),), (_double([[[[1]]]] * 40),)],
     ),
 )
 

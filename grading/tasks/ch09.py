@@ -109,10 +109,11 @@ def _far_from_normal(generator: Generator, D: int = 40) -> Embedded:
 
 
 def _far(rng: random.Random, generator: Generator) -> list[Embedded]:
-    """Such heads; and, with units around them, the d × d table is as far from normal."""
+    """Such heads; and, with units around them, the d × d table is as far from normal. All short."""
     E, V, W, U = _far_from_normal(generator)
     unit = torch.eye(len(E)).double()
-    return [(E, V, W, U), (unit, E @ V, W @ U, unit)]
+    short = (1e-6 * one.double() for one in _drawn_embedded(rng, generator, 5, 4, 2, 2))
+    return [(E, V, W, U), (unit, E @ V, W @ U, unit), tuple(short)]  # type: ignore[list-item]
 
 
 def _drawn_embedded(

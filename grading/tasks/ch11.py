@@ -327,7 +327,8 @@ def _angles(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tens
     close = [_parallel(generator, (3, 6), 2), _parallel(generator, (2, 2, 7), rng.randint(3, 4))]
     x, V, middle = _states(generator, (3, 6), 2, torch.float64)
     V[1] *= 1e-6
-    return [*close, (x, V, middle), _states(generator, (5, 5), 3)]
+    short = (close[0][0], 1e-5 * close[0][1], close[0][2])
+    return [*close, short, (x, V, middle), _states(generator, (5, 5), 3)]
 
 
 WITHOUT = Task(

@@ -79,7 +79,7 @@ def _drawn_rows(rng: random.Random, generator: Generator, n: int, d: int) -> Nor
 def _no_length(rng: random.Random, generator: Generator) -> list[Normed]:
     """Rows of zeros (ε after the division), and ε = 0 with short rows."""
     x, gain = torch.randn(3, 4, generator=generator), torch.randn(4, generator=generator)
-    return [(x * torch.tensor([[1.0], [0.0], [0.0]]), gain, 1e-5), (x / 1000, gain, 0)]
+    return [(x * torch.tensor([[1.0], [0.0], [0.0]]), gain, 1e-5), (x / 1000, gain, 0), (x.double() / 1e6, gain.double(), 0)]
 
 
 RMS = Task(

@@ -36,6 +36,8 @@ def _drawn_parts(rng: random.Random, generator: Generator, n: int, d: int, D: in
     return parts, gain, eps, W_U, right, wrong
 
 
+_CANCELLING = (torch.tensor([[5.0, 0.0], [-5.0, 7.0]]),)
+
 TERMS = Task(
     name="direct_terms",
     reference=_terms,
@@ -45,7 +47,10 @@ TERMS = Task(
         _drawn_parts(random.Random(5), Generator().manual_seed(2), 7, 6, 6),
     ),
     hidden=varied(
-        _drawn_parts, {"n": 1, "d": 1, "D": 2}, scaled=((0, 1e3), (2, 0.0), (2, 1e3), (3, 60))
+        _drawn_parts,
+        {"n": 1, "d": 1, "D": 2},
+        scaled=((0, 1e3), (2, 0.0), (2, 1e3), (3, 60)),
+        also=lambda *_: [(*_CANCELLING, torch.ones(2), 0.0, torch.eye(2), 0, 1)],
     ),
 )
 
@@ -298,6 +303,7 @@ RANKED = Task(
         _ranked,
         {"R": 1, "n": 1, "H": 2},
         dtypes=(torch.float64,),  # in half, means that differ may be rounded to one number
+        scaled=((0, 1e-3),),
         also=_far,
     ),
 )
