@@ -145,7 +145,12 @@ MERGED = Task(
         (_tenths(5, 2, 4, 3), _tenths(6, 3, 2) @ _tenths(15, 2, 3), 2),  # of rank 2
         (30 * _tenths(12, 2, 3, 2), _tenths(13, 2, 2), 2),
     ),
-    hidden=varied(_drawn_merged, {"T": 1, "B": 1, "d": 1, "d_k": 1}, scaled=((0, 9), (1, 0.003))),
+    hidden=varied(
+        _drawn_merged,
+        {"T": 1, "B": 1, "d": 1, "d_k": 1},
+        scaled=((0, 9), (1, 0.003)),
+        also=lambda *_: [(torch.eye(1, 40).double()[..., None], torch.tensor([[15.5]]).double(), 18)],
+    ),  # what a root in single precision shows
     forbidden=("scaled_dot_product_attention",),
 )
 

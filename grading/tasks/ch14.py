@@ -45,6 +45,13 @@ def _first_qkv() -> Heads:
     return q, k, torch.tensor([[[[1.0], [3.0]], [[10.0], [30.0]]]])
 
 
+def _faint(rng: random.Random, generator: Generator) -> list[Heads]:
+    """A large value of little weight shows a root in single precision."""
+    q, k, v = (one.double() for one in _qkv(generator, (1, 1, 1, 1, 2, 3, 1)))
+    k[..., 1, :] = k[..., 0, :] - 11 * 3**0.5 * q[..., 0, :] / q.square().sum()
+    return [(q, k, v * torch.tensor([[0.0], [1e6]]))]
+
+
 GROUPED = Task(
     name="grouped_heads",
     reference=_grouped,
@@ -54,7 +61,10 @@ GROUPED = Task(
         _qkv(Generator().manual_seed(2), (1, 6, 2, 3, 3, 4, 2)),
     ),
     hidden=varied(
-        _drawn_heads, {"S": 1, "T": 1, "n": 1, "size": 1, "d_k": 1}, scaled=((0, 5), (0, 300))
+        _drawn_heads,
+        {"S": 1, "T": 1, "n": 1, "size": 1, "d_k": 1},
+        scaled=((0, 5), (0, 300)),
+        also=_faint,
     ),
 )
 
