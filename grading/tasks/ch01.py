@@ -84,6 +84,7 @@ def _kinds(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tenso
         (torch.zeros(3, 4, dtype=torch.int64), shorter.half()),  # nothing occurred
         (torch.tensor([[5, 5, 5, 0], rng.sample(range(1, 5), 4), [1, 0, 0, 0]]), shorter),
         (torch.tensor([rng.sample(large, 4)]), shorter.double()),  # not whole in single precision
+        (torch.tensor([[999_999_999] * 4]), shorter),  # too many for 32 bits
     ]
 
 

@@ -36,6 +36,7 @@ def _borders(rng: random.Random, generator: Generator) -> list[tuple[int, int, i
         (25, 2, rng.randint(11, 14)),
         (300, 15, rng.randint(15, 25)),
         (1, D, 2),
+        (1000, 15, 66),
         *((T, D, c) for c in (-2, -1, 0, T, T + 1, 900 * T)),
     ]
 
@@ -89,7 +90,8 @@ def _rounded_once(rng: random.Random, generator: Generator) -> list[tuple[Tensor
         b = (1 - a) / 11
         amounts = b * one_hot(ids, D).sum(1, keepdim=True) + (a - b) * one_hot(ids, D)
         if (((amounts - (a - b)).relu() / b).round().sum(-1) != _places(ids, a, D)).any():
-            return [(ids, a, D), (ids + 30, a, D + 30), (torch.tensor([[0, 1]]), 0.55, 2)]
+            short = [(torch.tensor([[0, 1]]), a, 2) for a in (0.5, 0.55)]
+            return [(ids, a, D), (ids + 30, a, D + 30), *short]
 
 
 PLACES = Task(

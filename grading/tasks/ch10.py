@@ -133,6 +133,7 @@ def _ties(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
         _looking(4, 0, 0, 0, 0),  # the commonest source: one, whoever looks
         _looking(3, 4, 2, 0, 3),  # 3 is the commonest, and farther from the smallest than T
         _near(generator, 3, 2, 4, 4),
+        _looking(*range(15, 30), *range(15)),  # far
         torch.cat([alike, alike, _looking(1, 0, 1, 2, 3)]).repeat(3, 1, 1, 1),  # text by text
     ]
     return [(A,) for A in cases]
@@ -227,8 +228,8 @@ def _cancelling(rng: random.Random, generator: Generator) -> list[Shared]:
     """The sign of 0: the parts of z cancel, and it counts as positive; just below 0 it does not."""
     W = torch.tensor([[1.0], [-1.0], [0.5]])
     x, b, R = torch.tensor([[2.0, 2.0, 0.0], [2.0, 2.0, -1e-4]]), torch.zeros(1), torch.ones(2, 1)
-    low = [1e-5 * torch.tensor(one).double() for one in ([-1.0], [[1.0]], [0.0], [1e5])]
-    return [(x, W, b, R, 0.5), (x[:1], W, b, R[:1], 1e-9), (*low, 1e-6)]  # type: ignore[list-item]
+    low = [1e-6 * torch.tensor(one).double() for one in ([-1.0], [[0.1]], [0.0], [1e6])]
+    return [(x, W, b, R, 0.5), (x[:1], W, b, R[:1], 1e-9), (*low, 1e-9)]  # type: ignore[list-item]
 
 
 Z_RULE = Task(

@@ -282,7 +282,7 @@ def _ranked(rng: random.Random, generator: Generator, R: int, n: int, H: int) ->
 
 def _far(rng: random.Random, generator: Generator) -> list[Ranked]:
     """Many prompts: so far from 0 that single precision does not keep heads apart; and small."""
-    x, y, rows = _ranked(rng, generator, 30, 22, 9)
+    x, y, rows = _ranked(rng, generator, 37, 22, 12)
     return [(x.double() + 1e7, y.double() + 1e7, rows), (x * 1e-5, y, rows)]
 
 
