@@ -19,6 +19,10 @@ def thesis_entry(number: str, thesis: Mapping[str, Any], shown: str) -> str:
         number: its chapter's two digits.
         thesis: its table in theses.toml.
         shown: the output that shows it, as HTML.
+
+    >>> asked = dict(sentence="", control="", sure="", test="", models={})
+    >>> 'data-smollm2="not asked"' in thesis_entry("01", asked, "")
+    True
     """
     said = thesis["models"].get("smollm2", "not asked")
     outcome = next(told for told in OUTCOMES if said.startswith(told))

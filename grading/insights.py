@@ -212,6 +212,11 @@ def seen(name: str, said: Sequence[str]) -> frozenset[str]:
 
 
 def _hours(at: datetime | None, due: datetime | None) -> float | None:
+    """How long before it was due something came.
+
+    >>> _hours(datetime(2026, 1, 1, 10), datetime(2026, 1, 1, 12))
+    2.0
+    """
     return (due - at).total_seconds() / 3600 if at and due else None
 
 

@@ -344,6 +344,7 @@ def test_search_ends_when_every_beam_has():
         model.W_E.fill_(1.0)
         model.W_U[:, 0] = 20.0  # the end is certain
     assert len(beam_steps(model, ids(1), 50, 1, stop=0)) == 2
+    assert len(beam_steps(model, ids(1), 50, 3, stop=0)) == 2, "the best has ended"
     assert len(beam_search(model, ids(1), 50, 1, stop=0)[0].ids) == 2
     assert len(beam_search(model, ids(1), 50, 1)[0].ids) == 51
 

@@ -90,7 +90,7 @@ def _drawn_steps(rng: random.Random, generator: Generator, T: int, d: int) -> tu
 
 
 def _apart(rng: random.Random, generator: Generator) -> list[tuple[Tensor, ...]]:
-    """Where nothing gives the identity its dtype; steps so steep that differences are no slopes; none."""
+    """Where nothing gives the identity its dtype; steps so steep that differences are none."""
     cases = [[one.double() for one in _drawn_steps(rng, generator, T, 3)] for T in (0, 1)]
     flat = (torch.zeros(2).double(), 1e3 * torch.ones(1, 2).double(), 1e3 * torch.eye(2).double())
     return [*((h0 / 99, inputs / 9, 40 * W_h) for h0, inputs, W_h in cases), flat]

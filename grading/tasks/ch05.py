@@ -188,7 +188,8 @@ def _edges(rng: random.Random, generator: Generator) -> list[tuple[Any, ...]]:
     plain = _drawn_text(rng, generator, 1000, 3, 4, 1.0)[:3]
     cold = _drawn_text(rng, generator, 9, 3, 6, 0.0005)
     wide = torch.tensor([*(math.log(j % 7 + 1) for j in range(39)), -60.0]).repeat(40, 1)
-    return [(last, torch.tensor([rng.randrange(4)]), even, 2.0), plain, cold, (wide, plain[1], even.amax(0, keepdim=True))]
+    edge = (last, torch.tensor([rng.randrange(4)]), even, 2.0)
+    return [edge, plain, cold, (wide, plain[1], even.amax(0, keepdim=True))]
 
 
 _BIGRAM = torch.tensor([[0.0, 1.1, -0.7], [2.0, 0.1, 0.3], [-1.0, 0.4, 0.9]])

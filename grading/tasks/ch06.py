@@ -416,9 +416,12 @@ def _bits(perplexity: float, tokens: int, text: str) -> float:
     return tokens * math.log2(perplexity) / sum(1 for _ in text.encode("utf-8"))
 
 
+ODD_SIGNS = ("  film\r\n\n\x80\u0800\U00010000", "a\0\ufeffb\t\f\u2028")
+
+
 def _bits_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[float, int, str]]:
     texts = [text + _word(rng, "aéЖ北 ", 3, 30) for text in rng.sample(TEXTS, 6)]
-    texts += ["e\u0301te\u0301 😀👩‍👩‍👧", "  film\r\n\n", texts[0][::-1], "a\0\ufeffb\t\f\u2028", "\x80\u0800\U00010000"]
+    texts += ["e\u0301te\u0301 😀👩‍👩‍👧", texts[0][::-1], *ODD_SIGNS]
     drawn = [(round(rng.uniform(2, 200), 2), rng.randint(2, 9), text) for text in texts]
     return [*drawn, (1.0, 3, "film"), (rng.randint(2, 9), 1, "a"), (1e6, 10**4, "é" * 9999)]
 

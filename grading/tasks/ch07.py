@@ -125,13 +125,13 @@ def _drawn_rows(
 
 
 def _small(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    """Zeros in both where 1e-12 is 0; many small weights: a bound on what counts, 1e-10 in each; one."""
+    """Zeros in both where 1e-12 is 0; many small weights: a bound on what counts. A faint one."""
     one, other = torch.rand(2, generator=generator).tolist()
     halves = (torch.tensor([x, 1 - x, 0.0]).half() for x in (one, other))
     p = torch.full((600,), 0.0005).double()
     p[300:], p[rng.randrange(300)] = 0, 1 - 299 * 0.0005
     faint = torch.tensor([[1 - 9e-7, 9e-7], [1.0, 0.0]]).double()
-    return [tuple(halves), (p / p.sum(), p.flip(0) / p.sum()), tuple(faint)]  # type: ignore[list-item]
+    return [tuple(halves), (p / p.sum(), p.flip(0) / p.sum()), (faint[0], faint[1])]  # type: ignore[list-item]
 
 
 JSD = Task(
@@ -295,7 +295,7 @@ ROLLOUT = Task(
     hidden=varied(
         _drawn_maps,
         {"L": 1, "T": 1, "H": 1},
-        also=lambda *_: [(_double([[[[1 - 9e-7, 9e-7], [0.5, 0.5]]]]),), (_double([[[[1]]]] * 40),)],
+        also=lambda *_: [(_double([[[[1 - 9e-7, 9e-7], [0, 1]]]]),), (_double([[[[1]]]] * 40),)],
     ),
 )
 

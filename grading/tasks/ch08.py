@@ -130,7 +130,8 @@ def _drawn_lengths(
 
 def _long(rng: random.Random, generator: Generator) -> list[tuple[int, int]]:
     """A border between two hundredths, and between two thousandths (a search in steps)."""
-    return [(100, 1), (2003, 1), *((T, rng.randint(T // 3, T - 1)) for T in (rng.randint(90, 200), 2003))]
+    many = ((T, rng.randint(T // 3, T - 1)) for T in (rng.randint(90, 200), 2003))
+    return [(100, 1), (2003, 1), *many]
 
 
 SMALLEST = Task(

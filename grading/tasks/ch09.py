@@ -113,7 +113,7 @@ def _far(rng: random.Random, generator: Generator) -> list[Embedded]:
     E, V, W, U = _far_from_normal(generator)
     unit = torch.eye(len(E)).double()
     short = (1e-6 * one.double() for one in _drawn_embedded(rng, generator, 5, 4, 2, 2))
-    return [(E, V, W, U), (unit, E @ V, W @ U, unit), tuple(short)]  # type: ignore[list-item]
+    return [(E, V, W, U), (unit, E @ V, W @ U, unit), tuple(short)]
 
 
 def _drawn_embedded(
@@ -242,7 +242,7 @@ def _drawn_heads(
 
 
 def _all_or_nothing(rng: random.Random, generator: Generator) -> list[Heads]:
-    """Roots that round below 0: a key reads all that one head writes, and nothing of another; all short."""
+    """Roots that round below 0: a key reads all that a head writes, or nothing. And all short."""
     e = torch.eye(4)
     W_V, W_O = e[None, :, :1].expand(2, 4, 1), e[[0, 3]][:, None]
     short = [1e-6 * one.double() for one in _drawn_heads(rng, generator, 4, 2, 3, 2, 2)]

@@ -424,7 +424,7 @@ def _special(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
     one = 25 * _double([[1], [-1], [0.5]]) * _double([[0, 1, 3]])
     two = one + 1e-4 * _double([[1], [1], [0]]) * _double([[1, 0, 0]])
     deep = torch.stack([one, two]).softmax(-1)
-    late = _double([[[0, 1, 2, -3], [0, 3, -1, -2]]]).softmax(-1)  # nothing in the first column
+    late = _double([[0, 1, 2, -3], [0, 3, -1, -2]])[None].softmax(-1)  # nothing in a column
     return [(A,) for A in (scores.softmax(-1), tiny, deep, _single(generator, 4, 7), even, late)]
 
 

@@ -6,7 +6,7 @@ import random
 import torch
 from torch import Generator, Tensor
 
-from grading.properties import varied
+from grading.properties import converted, varied
 from grading.task import Task
 
 # --- grouped_heads --------------------------------------------------------------------------------
@@ -89,7 +89,8 @@ def _drawn_rows(rng: random.Random, generator: Generator, n: int, d: int) -> Nor
 def _no_length(rng: random.Random, generator: Generator) -> list[Normed]:
     """Rows of zeros (ε after the division), and ε = 0 with short rows."""
     x, gain = torch.randn(3, 4, generator=generator), torch.randn(4, generator=generator)
-    return [(x * torch.tensor([[1.0], [0.0], [0.0]]), gain, 1e-5), (x / 1000, gain, 0), (x.double() / 1e6, gain.double(), 0)]
+    short = (x.double() / 1e6, gain.double(), 0)
+    return [(x * torch.tensor([[1.0], [0.0], [0.0]]), gain, 1e-5), (x / 1000, gain, 0), short]
 
 
 RMS = Task(
@@ -176,7 +177,7 @@ def _apart(rng: random.Random, generator: Generator) -> list[State]:
     return [
         (*none, scores - torch.tensor([torch.inf, 0, 0]), values),
         (*none, scores - 500, values),
-        (*(one.double() for one in none), scores.double() - 4e5, values.double()),
+        converted((*none, scores - 4e5, values), torch.float64),
         (m + far, total, output, scores + far[:, None], values),
         _drawn_state(rng, generator, 1, 1, 2),
     ]

@@ -40,7 +40,10 @@ def test_the_page_is_written_without_what_cannot_be_had(
     assert lacks is not None
     assert "npm is missing: install Node.js" in lacks
     assert lacks.count("run pip install onnx onnxscript") == 1
-    text = live.live_page(Assets(tmp_path / "assets"), lacks, tmp_path)
+    assets = Assets(tmp_path / "assets")
+    assert [assets.write("x", data) for data in (b"old", b"new")] == ["x", "x"]
+    assert (tmp_path / "assets" / "x").read_bytes() == b"new"
+    text = live.live_page(assets, lacks, tmp_path)
     assert lacks in text
     assert "try.js" not in text
     stored = list((tmp_path / "assets" / "views").glob("*.js"))

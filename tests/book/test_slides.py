@@ -116,6 +116,8 @@ def test_notes_keep_a_lecture_and_answer_what_is_asked(decks: Path, name: str) -
     clock = [[60 * int(minutes) + int(seconds) for minutes, seconds in span] for span in spans]
     assert [begin for begin, _, _ in clock[1:]] == [end for _, end, _ in clock[:-1]]
     assert clock[0][0] == 0
+    answers = re.findall(r"<strong>Answer.</strong>[^<]*", told)
+    assert len(set(answers)) > 1 or len(answers) < 2, "predictions have answers of their own"
     assert clock[-1][1] == clock[-1][2] <= 45 * 60
     for slide, text, (begin, end, _) in zip(slides, notes, clock, strict=True):
         asks, draws = 'class="sheet predict"' in slide, 'class="sheet figure"' in slide

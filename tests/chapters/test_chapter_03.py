@@ -63,14 +63,6 @@ def lowest(values: Tensor) -> float:
 
 
 @pytest.mark.long
-def test_no_long_number_and_no_shown_one_is_trained_on() -> None:
-    known = chapter()
-    assert max(len(spell(n)) for n in known.train.numbers) == 9
-    assert not set(known.train.numbers) & set(known.long.numbers + known.test.numbers + known.shown)
-    assert len(known.train) == 8_427
-
-
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.claim(37)
 def test_attention_holds_past_the_lengths_of_its_training_and_a_fixed_context_does_not() -> None:

@@ -250,6 +250,7 @@ def test_a_name_means_one_student_of_the_roster_or_none(text: str, found: str | 
 
 def test_two_who_are_meant_are_both_told() -> None:
     assert on_roster(["Ann Lee"], ROSTER)[1] == "'Ann Lee' may be ann or lee7"
+    assert on_roster(["Kim Lee"], [Student("s1", "Kim")])[0] is None
 
 
 # taking in
@@ -280,7 +281,7 @@ def test_a_zip_with_zips_in_it(tmp_path: Path, places: Places) -> None:
     bob = "Bob B_2_assignsubmission_file_/"
     files = {
         f"Jürgen Weiß_1_assignsubmission_file_/{NAME}.ipynb": work("j"),
-        f"{bob}{NAME}.zip": pack(tmp_path / "inner.zip", inner).read_bytes(),
+        f"{bob}{NAME}.ZIP": pack(tmp_path / "inner.zip", inner).read_bytes(),
         f"__MACOSX/{bob}._{NAME}.ipynb": b"noise",
         f"{bob}.ipynb_checkpoints/x.ipynb": b"noise",
     }

@@ -84,6 +84,11 @@ def test_no_time_that_a_student_can_write_counts(inbound: Path, places: Places) 
     (one,) = exchange.hand_ins(inbound)
     (file,) = (f for f in one.read() if f.path.endswith(".ipynb"))
     assert file.time > row.time
+    time.sleep(0.05)
+    (folder / f"{NAME}.ipynb").write_bytes(WORK)  # in place
+    (one,) = exchange.hand_ins(inbound)
+    (later,) = (f for f in one.read() if f.path.endswith(".ipynb"))
+    assert later.time > file.time
 
 
 def test_the_latest_counts_and_its_secret_lies_beside_it(inbound: Path, places: Places) -> None:

@@ -144,6 +144,7 @@ CHATS = (
     [HELLO, {"role": "assistant", "content": "Yes!\n"}, {"role": "user", "content": " 'tis\n\n  "}],
     [{"role": "user", "content": ""}],
     [{"role": "assistant", "content": "Ask me."}, HELLO],
+    [HELLO, {"role": "system", "content": "Answer in verse."}, HELLO],
 )
 
 

@@ -141,6 +141,8 @@ def test_another_lock_is_installed_and_the_index_is_for_torch_alone(tmp_path: Pa
         assert ["file:///wheels" in words for words in calls(clone)] == [True, False, False] * count
         with (clone / name).open("a") as file:
             file.write("# changed\n")
+    run_course(clone, "setup")
+    assert len(calls(clone)) == 9
 
 
 @each(

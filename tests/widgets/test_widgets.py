@@ -418,6 +418,7 @@ Q, K = ONE.queries, ONE.keys
     "numbers, words",
     [
         ((Q, 2 * K), r"q·k / √d_k\) .* differs from weights by up to 0\.\d+: .*rotary"),
+        ((Q, 1.03 * K), "differs from weights by up to 0.0"),
         ((Q, K[..., :3, :]), r"must be \(\*axes, query, d_k\) .*\(2, 3, 4, 4\), got .*3, 8\)"),
         ((Q[..., :5], K), r"got \(2, 3, 4, 5\) and"),
         ((Q[0], K), r"queries of weights must have 4 axes"),
