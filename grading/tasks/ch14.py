@@ -98,7 +98,7 @@ RMS = Task(
     reference=_rms,
     visible=(
         (torch.full((1, 4), 3.0), torch.tensor([1.0, 2.0, 3.0, 4.0]), 0.0),
-        (torch.tensor([[1.0, 2.0, 2.0], [0.0, 0.0, 0.1]]), torch.tensor([1.0, 1.0, 2.0]), 0.01),
+        (torch.tensor([[1.0, 2, 2], [0, 0, 0.1], [0, 0, 0]]), torch.tensor([1.0, 1, 2]), 0.01),
         (torch.tensor([[4.0, -2.0], [1.0, 1.0]]), torch.tensor([0.5, -1.0]), 0.5),
     ),
     hidden=varied(_drawn_rows, {"n": 1, "d": 1}, scaled=((0, 0.01),), also=_no_length),
