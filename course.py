@@ -297,7 +297,7 @@ def test(python, words):
     """The command that runs the suite: tests, doctests, the chapters; everything with --long."""
     all_of_it = "--long" in words
     chosen = [] if all_of_it else ["-m", "not long"]
-    notebooks = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=180"]
+    notebooks = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600"]
     return pytest(
         python,
         notebooks + chosen + [word for word in words if word != "--long"],

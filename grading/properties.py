@@ -44,7 +44,7 @@ def varied(
     Returns:
         for `Task.hidden`: three cases or one for each of `LEADS`, with sizes that differ; all sizes
         alike, twice; each size at its least, and at one; all at their least; each long; one of each
-        dtype and scale.
+        dtype and scale; in double, all that is scaled small at once.
     """
 
     def hidden(rng: random.Random, generator: Generator) -> list[Args]:
@@ -65,6 +65,12 @@ def varied(
             if torch.float64 in dtypes:
                 more = factor and min(max(factor**2, 1e-6), 10**6)
                 cases.append(at_scale(converted(case(), torch.float64), place, more))
+        if scaled and torch.float64 in dtypes:
+            small = converted(case(), torch.float64)
+            for place, factor in dict(sorted(scaled, reverse=True)).items():  # its least factor
+                if isinstance(small[place], float) or small[place].is_floating_point():
+                    small = at_scale(small, place, factor**2 if 0 < factor < 1 else 1e-6)
+            cases.append(small)
         return [*cases, *(also(rng, generator) if also else ())]
 
     return hidden

@@ -209,7 +209,7 @@ def _array_difference(expected: Any, answer: Any, tolerance: float, name: str) -
     # float64 holds every float exactly, and int64 every whole number
     kind = torch.float64 if "float" in dtype_name(expected) else torch.int64
     e, a = (torch.as_tensor(x).to(kind) for x in (expected, answer))
-    tolerance *= {"float64": 1e-4, "float32": 1}.get(dtype_name(expected), 0.01 / (tolerance or 1))
+    tolerance *= {"float64": 1e-6, "float32": 1}.get(dtype_name(expected), 0.01 / (tolerance or 1))
     right = (e == a) | (e.isnan() & a.isnan())
     if kind == torch.float64:
         right |= e.isfinite() & ((a - e).abs() <= tolerance * (1 + e.abs()))

@@ -195,7 +195,7 @@ def _cut_hidden(rng: random.Random, generator: Generator) -> Sequence[tuple[Merg
         (_renamed(("", merges), rng, "".join(rng.sample("klmno", 3)))[1],) for merges in (*SIX, ODD)
     ]
     cases.append((_renamed(("", cases[0][0]), rng, "A .")[1],))
-    return [*cases, ([("a", "A"), ("A", "a")],), ([(".", "a"), ("a", ".")],)]
+    return [*cases, ([("a", "A"), ("A", "a")],), ([(".", "a"), ("a", ".")],), ([(" ", "a"), (" ", " ")],)]
 
 
 CUT = Task(

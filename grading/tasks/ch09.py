@@ -109,11 +109,11 @@ def _far_from_normal(generator: Generator, D: int = 40) -> Embedded:
 
 
 def _far(rng: random.Random, generator: Generator) -> list[Embedded]:
-    """Such heads; and, with units around them, the d × d table is as far from normal. All short."""
+    """Such heads; with units around them, the d × d table is as far from normal. A faint value."""
     E, V, W, U = _far_from_normal(generator)
     unit = torch.eye(len(E)).double()
-    short = (1e-6 * one.double() for one in _drawn_embedded(rng, generator, 5, 4, 2, 2))
-    return [(E, V, W, U), (unit, E @ V, W @ U, unit), tuple(short)]
+    faint = unit[:2, :2], unit[None, :2, :2], torch.tensor([[[1, 0], [0, -5e-7]]]).double()
+    return [(E, V, W, U), (unit, E @ V, W @ U, unit), (*faint, faint[0])]
 
 
 def _drawn_embedded(
@@ -153,7 +153,7 @@ COPYING = Task(
         _drawn_embedded,
         {"D": 1, "d": 1, "d_v": 1, "H": 1},
         dtypes=(torch.float64,),  # torch has no eigenvalues in half
-        scaled=((1, 1e-3),),
+        scaled=tuple((place, 1e-3) for place in range(4)),
         also=_far,
     ),
 )
@@ -242,11 +242,12 @@ def _drawn_heads(
 
 
 def _all_or_nothing(rng: random.Random, generator: Generator) -> list[Heads]:
-    """Roots that round below 0: a key reads all that a head writes, or nothing. And all short."""
+    """Roots that round below 0: a key reads all that a head writes, or nothing."""
     e = torch.eye(4)
     W_V, W_O = e[None, :, :1].expand(2, 4, 1), e[[0, 3]][:, None]
-    short = [1e-6 * one.double() for one in _drawn_heads(rng, generator, 4, 2, 3, 2, 2)]
-    return [(W_V, W_O, e[None, :, 1:2], e[None, :, :1]), tuple(short)]
+    turn = torch.linalg.qr(torch.randn(4, 4, generator=generator).double())[0]
+    turned = W_V.double(), W_O.double() @ turn, e[None, :, 1:2].double(), turn.mT[None, :, :1]
+    return [(W_V, W_O, e[None, :, 1:2], e[None, :, :1]), turned]
 
 
 K_COMPOSITION = Task(
@@ -287,7 +288,7 @@ K_COMPOSITION = Task(
     hidden=varied(
         _drawn_heads,
         {"d": 1, "d_v": 1, "d_k": 1, "H_1": 1, "H_2": 1},
-        scaled=((0, 1e-3), (3, 1e3)),
+        scaled=((0, 1e-3), (1, 1e-3), (2, 1e-3), (3, 1e3)),
         also=_all_or_nothing,
     ),
 )

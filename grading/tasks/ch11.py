@@ -60,6 +60,8 @@ def _ties(rng: random.Random, generator: Generator) -> list[tuple[Words, Words, 
         # the first of the alphabet, and the last
         (words, ["X", "A", "X", "A", "X", "A"], ["bad", rng.choice(("SO", "so")), "new"]),
         (words, ["B", "A", "A", "C", "C", "B"], ["new", "so", "bad"]),
+        # the tag that came first, in a spelling that did not
+        (["so", "So", "so", "So", "so"], list("ABCBC"), ["so"]),
         # the default of most types
         (most, ["DET"] * 5 + ["NOUN"] * 4, ["end", "of", "THE", "cast"]),
         # capitals beyond A to Z, words of points alone, and words with a stroke

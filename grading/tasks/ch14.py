@@ -179,6 +179,7 @@ def _apart(rng: random.Random, generator: Generator) -> list[State]:
         (*none, scores - 500, values),
         converted((*none, scores - 4e5, values), torch.float64),
         (m + far, total, output, scores + far[:, None], values),
+        (scores.amax(1), total, output, scores, values),  # the block's largest is the old one
         _drawn_state(rng, generator, 1, 1, 2),
     ]
 

@@ -36,8 +36,7 @@ def _drawn_parts(rng: random.Random, generator: Generator, n: int, d: int, D: in
     return parts, gain, eps, W_U, right, wrong
 
 
-_CANCELLING = (torch.tensor([[5.0, 0.0], [-5.0, 7.0]]),)
-
+_CANCELLING = torch.tensor([[5.0, 0.0], [-5.0, 7.0]]), torch.ones(2), 0.0, torch.eye(2), 0, 1
 TERMS = Task(
     name="direct_terms",
     reference=_terms,
@@ -50,7 +49,7 @@ TERMS = Task(
         _drawn_parts,
         {"n": 1, "d": 1, "D": 2},
         scaled=((0, 1e3), (2, 0.0), (2, 1e3), (3, 60)),
-        also=lambda *_: [(*_CANCELLING, torch.ones(2), 0.0, torch.eye(2), 0, 1)],
+        also=lambda *_: [_CANCELLING],
     ),
 )
 

@@ -51,12 +51,22 @@ def test_kinds_and_magnitudes_come_on_top() -> None:
 
 
 def test_in_double_precision_what_is_large_is_larger_and_what_is_small_is_smaller() -> None:
-    large, larger, small, smaller = (x for x, _ in cases(scaled=((0, 1e3), (0, 1e-3)))[-4:])
+    large, larger, small, smaller, _ = (x for x, _ in cases(scaled=((0, 1e3), (0, 1e-3)))[-5:])
     assert larger.dtype == smaller.dtype == torch.float64
     assert 1e7 > larger.abs().max() > 1e5 > large.abs().max()
     assert 1e-7 < smaller.abs().max() < 1e-5 < small.abs().max()
-    beyond, _ = cases(dtypes=(torch.float64,), scaled=((0, 1e5),))[-1]
+    beyond, _ = cases(dtypes=(torch.float64,), scaled=((0, 1e5),))[-2]
     assert beyond.abs().max() < 1e7, "a million times and no more"
+
+
+def test_all_that_is_scaled_is_small_at_once() -> None:
+    def two(rng: random.Random, generator: torch.Generator, n: int) -> Args:
+        return torch.ones(n), torch.ones(n), torch.ones(n), torch.ones(n).long()
+
+    made = varied(two, {"n": 1}, scaled=((0, 1e3), (1, 30), (1, 1e-2), (3, 10)))
+    *small, other, ids = made(random.Random(0), torch.Generator().manual_seed(0))[-1]
+    assert torch.stack([x[0] for x in small]).allclose(torch.tensor([1e-6, 1e-4]).double())
+    assert (other[0], ids[0], ids.dtype) == (1, 1, torch.int64)
 
 
 def test_half_and_double_precision_are_drawn_unless_told() -> None:
