@@ -52,11 +52,11 @@ def copied(value: Any) -> Any:
 
 
 def draw(task: Task, seed: str) -> list[Args]:
-    """The hidden inputs of one task."""
+    """The hidden inputs of one task; the first comes again, at the end."""
     digest = hashlib.sha256(f"{seed}:{task.name}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
-    drawn: list[Args] = [copied(tuple(a)) for a in task.hidden(random.Random(digest), generator)]
-    return drawn
+    drawn = [tuple(args) for args in task.hidden(random.Random(digest), generator)]
+    return [copied(args) for args in [*drawn, drawn[0]]]
 
 
 @cache
@@ -86,20 +86,26 @@ def hidden_file(name: str, seed: str) -> str:
 
 
 def encoded(task: Task, inputs: Sequence[Args]) -> list[Any]:
-    """Inputs as JSON. Every second lies turned in memory; the last one's arguments have names."""
+    """Inputs as JSON. One in four lies as usual in memory; the last one's arguments have names."""
     data = [to_json(args) for args in [*inputs[:-1], task.named(inputs[-1])]]
-    return [turned(one) if i % 2 else one for i, one in enumerate(data)]
+    lies = False, True, "last", True
+    return [turned(one, lies[i % 4]) for i, one in enumerate(data)]
 
 
-def turned(data: Any) -> Any:
-    """Encoded data whose tensors are to lie in memory with their axes in reverse order."""
+def turned(data: Any, how: bool | str = True) -> Any:
+    """Encoded data whose tensors are to lie in memory with all axes reversed, or the last two.
+
+    Args:
+        data: of `to_json`.
+        how: True, "last", or False, which leaves them as they are.
+    """
     if isinstance(data, list):
-        return [turned(one) for one in data]
+        return [turned(one, how) for one in data]
     if not isinstance(data, dict):
         return data
     if len(data.get("shape", ())) > 1:
-        return data | {"turned": True}
-    return {key: turned(one) for key, one in data.items()}
+        return data | {"turned": how}
+    return {key: turned(one, how) for key, one in data.items()}
 
 
 def case(task: Task, args: Args) -> Case:

@@ -151,7 +151,7 @@ def executed(path: Path) -> Executed:
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook,
-        timeout=180,
+        timeout=600,
         kernel_name="python3",
         record_timing=False,
         store_widget_state=False,

@@ -71,7 +71,7 @@ def complaint(
         task: its name.
         cases: what was asked.
         answers: what came, as many.
-        tolerance: for floats, absolute and relative; tensors in double are 10⁴ times as exact.
+        tolerance: for floats, absolute and relative; tensors in double are 10⁶ times as exact.
         accepts: judges an answer in place of the expected one, where many are right.
     """
     found: list[tuple[int, str]] = []
@@ -158,7 +158,7 @@ def difference(
     Args:
         expected: what should have come, as `from_json` makes it.
         answer: what came.
-        tolerance: for floats, absolute and relative; tensors in double are 10⁴ times as exact.
+        tolerance: for floats, absolute and relative; tensors in double are 10⁶ times as exact.
         name: what to call the answer.
     """
     if isinstance(expected, Tensor | np.ndarray):
@@ -171,22 +171,15 @@ def difference(
         if answer is None:
             hint = ": is a return missing?"
         return f"{name} is {describe(answer)}, expected {describe(expected)}{hint}"
-    if isinstance(expected, dict):
-        if set(expected) != set(answer):
-            return (
-                f"{name} has the keys {brief(sorted(answer))}, expected {brief(sorted(expected))}"
-            )
-        pairs = [(key, expected[key], answer[key]) for key in expected]
-    elif isinstance(expected, list | tuple):
-        if len(expected) != len(answer):
-            told = f", got {brief(answer)}, expected {brief(expected)}"
-            return f"{name} has {len(answer)} items, expected {len(expected)}{told}"
-        pairs = [(i, e, a) for i, (e, a) in enumerate(zip(expected, answer, strict=True))]
-    else:
+    if not isinstance(expected, list | tuple):
         right = _close(expected, answer, tolerance) if number else expected == answer
         return None if right else f"{name} is {brief(answer)}, expected {brief(expected)}"
+    if len(expected) != len(answer):
+        told = f", got {brief(answer)}, expected {brief(expected)}"
+        return f"{name} has {len(answer)} items, expected {len(expected)}{told}"
     inner = "answer" if name == "the answer" else name
-    found = (difference(e, a, tolerance, f"{inner}[{key!r}]") for key, e, a in pairs)
+    pairs = enumerate(zip(expected, answer, strict=True))
+    found = (difference(e, a, tolerance, f"{inner}[{i}]") for i, (e, a) in pairs)
     return next(filter(None, found), None)
 
 

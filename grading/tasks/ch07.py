@@ -78,12 +78,14 @@ def _drawn_scores(rng: random.Random, generator: Generator, T: int) -> tuple[Ten
 
 
 def _close(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
-    """Nearly tied (a tolerance); tiny, both at once (their product is 0); tied in both alike."""
+    """Nearly tied (a tolerance); tiny, all but one (products are 0); tied in both alike."""
     x, y = torch.randn(2, rng.randint(6, 9), generator=generator, dtype=torch.float64)
     near = 1 + 1e-9 * x
     near[0] = 1e15  # the others are not tied for that
     tied = torch.tensor([0.0, 0.0, 1.0, *rng.choices((0, 1, 2), k=4)])
-    return [(near, 1e-9 * y), (1e-200 * x, 1e-200 * (x + y)), (tied, tied)]
+    small = 1e-200 * torch.stack([x, x + y])
+    small[:, 0] = 1.0
+    return [(near, 1e-9 * y), (small[0], small[1]), (tied, tied)]
 
 
 KENDALL = Task(

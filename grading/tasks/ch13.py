@@ -69,7 +69,7 @@ def _drawn_rows(
 def _more_rows(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     """Opposite rows, the least value, very short beside long ones, and many."""
     two = torch.randn(1, 4, generator=generator)
-    padded = torch.cat([two, -3 * two, 1e30 * two]), torch.tensor([True, True, False])
+    padded = torch.cat([two, -3 * two, 1e30 * two, two / 1e30]), torch.arange(4) < 2
     M, mask = _texts(generator, (), 6, 3)
     return [
         (torch.cat([two, -3 * two]), torch.ones(2, dtype=torch.bool)),

@@ -213,7 +213,7 @@ def forgeries() -> list[tuple[str, Any]]:
     return [
         ("2 answers were shown", two),
         ("those of another task", shown(other)),
-        ("3 answers to 4 questions", shown(short)),
+        ("4 answers to 5 questions", shown(short)),
         ("8 answers to 4 questions", shown(long)),
         ("cannot be read", shown(broken)),
         ("cannot be read", shown("all right")),
@@ -233,7 +233,7 @@ def test_forged_outputs_earn_nothing_and_are_reported() -> None:
 def test_an_empty_bundle_is_wrong() -> None:
     one = verdict("x", "double", shown({"task": "double", "answers": []}), "s")
     assert (one.right, one.forged) == (False, False)
-    assert "0 answers to 4 questions" in one.reason
+    assert "0 answers to 5 questions" in one.reason
 
 
 def test_bundles_are_found_among_other_outputs() -> None:
