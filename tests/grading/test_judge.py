@@ -214,7 +214,7 @@ def forgeries() -> list[tuple[str, Any]]:
         ("2 answers were shown", two),
         ("those of another task", shown(other)),
         ("4 answers to 5 questions", shown(short)),
-        ("8 answers to 4 questions", shown(long)),
+        ("10 answers to 5 questions", shown(long)),
         ("cannot be read", shown(broken)),
         ("cannot be read", shown("all right")),
         ("cannot be read", shown({"answers": [1, 2, 3, 4]})),
