@@ -43,8 +43,8 @@ def varied(
 
     Returns:
         for `Task.hidden`: three cases or one for each of `LEADS`, with sizes that differ; all sizes
-        alike, twice; each size at its least, and at one; all at their least; each long; one of each
-        dtype and scale; in double, all that is scaled small at once.
+        alike, twice; each size at its least, and at one; all at their least, and all but one; each
+        long; one of each dtype and scale; in double, all that is scaled small at once.
     """
 
     def hidden(rng: random.Random, generator: Generator) -> list[Args]:
@@ -58,6 +58,8 @@ def varied(
         cases += [case(dict.fromkeys(least, alike), (alike,)) for _ in range(2)]
         cases += [case({name: one}) for name, size in least.items() for one in {size, max(1, size)}]
         cases.append(case(least))
+        if len(least) > 2:  # of two, one is at its least already
+            cases += [case({n: one for n, one in least.items() if n != name}) for name in least]
         cases += [case({name: rng.randint(26, 32)}) for name in least]  # some ways change at 25
         cases += [converted(case(axes=LEADS[2]), dtype) for dtype in dtypes]
         for place, factor in scaled:
