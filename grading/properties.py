@@ -43,8 +43,8 @@ def varied(
 
     Returns:
         for `Task.hidden`: three cases or one for each of `LEADS`, with sizes that differ; all sizes
-        alike, twice; each size at its least, and at one; all at their least, and all but one; each
-        long; one of each dtype and scale; in double, all that is scaled small at once.
+        alike; each size at its least, and at one; all at their least, and all but one; each
+        long; two or three of each dtype, and one of each scale; in double, all that is scaled small at once.
     """
 
     def hidden(rng: random.Random, generator: Generator) -> list[Args]:
@@ -55,13 +55,15 @@ def varied(
 
         alike = max(4, *least.values())
         cases = [case(axes=axes) for axes in (LEADS if lead else ((),) * 3)]
-        cases += [case(dict.fromkeys(least, alike), (alike,)) for _ in range(2)]
+        for dtype in (torch.float32, *dtypes[:1]):
+            cases.append(converted(case(dict.fromkeys(least, alike), (alike,)), dtype))
         cases += [case({name: one}) for name, size in least.items() for one in {size, max(1, size)}]
         cases.append(case(least))
         if len(least) > 2:  # of two, one is at its least already
             cases += [case({n: one for n, one in least.items() if n != name}) for name in least]
         cases += [case({name: rng.randint(26, 32)}) for name in least]  # some ways change at 25
-        cases += [converted(case(axes=LEADS[2]), dtype) for dtype in dtypes]
+        for dtype in dtypes:
+            cases += [converted(case(least), dtype), converted(case(axes=LEADS[2]), dtype)]
         for place, factor in scaled:
             cases.append(at_scale(case(), place, factor))
             if torch.float64 in dtypes:

@@ -131,7 +131,7 @@ def _drawn_lengths(
 def _long(rng: random.Random, generator: Generator) -> list[tuple[int, int]]:
     """A border between two hundredths, and between two thousandths (a search in steps)."""
     many = ((T, rng.randint(T // 3, T - 1)) for T in (rng.randint(90, 200), 2003))
-    return [(100, 1), (2003, 1), *many]
+    return [(100, 1), (2003, 1), (4003, 4002), *many]
 
 
 SMALLEST = Task(
@@ -210,7 +210,8 @@ def _drawn_texts(
 def _tied(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Nearly tied, and tied: a difference of equal numbers, whose root is not small."""
     x, W, V = _drawn_texts(rng, generator, 6, 9, 5, 3)
-    return [(x, W, W + 3e-4 * V), (x, W, W)]
+    close = x.double(), W.double(), W.double() + 1e-8 * V.double()
+    return [(x, W, W + 3e-4 * V), (x, W, W), close]
 
 
 ASYMMETRY = Task(

@@ -264,14 +264,16 @@ def _drawn_row(
 def _peak(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor]]:
     """Nearly all weight on one word, where a fixed threshold leaves out the others; long, wide.
 
-    And a T with a column of zeros, and a word of most weight that no direction moves.
+    And a T with a column of zeros, a word of most weight that no direction moves, and a hidden
+    word without which the rank is less.
     """
     a = torch.tensor([0.0] * 7 + [20.0]).double().softmax(-1)
     T = _written(rng, generator, 8, 4, 4) * torch.tensor([1.0, 0.0, 1.0, 1.0]).double()
     sizes = ((12, 3, 5, 4), (12, 5, 3, 2), (7, 2, 9, 0), (9, 2, 12, 0), (8, 3, 11, 1))
     rows = [_drawn_row(rng, generator, *size) for size in sizes]
     alone = (_double([[0.5, 0.2, 0.2, 0.1]])[0], ALONE)
-    return [(a, _written(rng, generator, 8, 4, 4)), (a, T), alone, *rows]
+    apart = (_double([[0.6, 0.4, 0.0]])[0], _double([[1, 0], [1, 0], [0, 1]]))
+    return [(a, _written(rng, generator, 8, 4, 4)), (a, T), alone, apart, *rows]
 
 
 OTHER_ROW = Task(
@@ -317,7 +319,8 @@ def _drawn_ids(
     rng: random.Random, generator: Generator, n: int, words: int, d_v: int, d: int
 ) -> tuple[list[int], int, int, bool]:
     """A text of n tokens, of so many different words at most; their numbers may begin with 0."""
-    few = rng.sample(range(rng.choice((words, 40))), words)
+    first = rng.choice((0, 300))
+    few = rng.sample(range(first, first + rng.choice((words, 40))), words)
     return rng.choices(few, k=n), d_v, d, rng.random() < 0.5
 
 

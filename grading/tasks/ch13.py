@@ -146,6 +146,7 @@ def _extremes(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Te
     return [
         (_maps(rng, generator, one, "uniform"), one),
         (_maps(rng, generator, mask, "inf"), mask),
+        (_maps(rng, generator, mask, "nan").double(), mask),
         (torch.eye(4).repeat(3, 1, 1), mask),
         _even_and_not(13),
     ]
