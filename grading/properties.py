@@ -43,8 +43,8 @@ def varied(
 
     Returns:
         for `Task.hidden`: three cases or one for each of `LEADS`, with sizes that differ; all sizes
-        alike; each size at its least, and at one; all at their least, and all but one; each
-        long; two or three of each dtype, and one of each scale; in double, all that is scaled small at once.
+        alike, twice; each size at its least, and at one; all at their least, and all but one; each
+        long; two of each dtype and one of each scale; in double, all that is scaled small at once.
     """
 
     def hidden(rng: random.Random, generator: Generator) -> list[Args]:
@@ -55,8 +55,7 @@ def varied(
 
         alike = max(4, *least.values())
         cases = [case(axes=axes) for axes in (LEADS if lead else ((),) * 3)]
-        for dtype in (torch.float32, *dtypes[:1]):
-            cases.append(converted(case(dict.fromkeys(least, alike), (alike,)), dtype))
+        cases += [case(dict.fromkeys(least, alike), (alike,)) for _ in range(2)]
         cases += [case({name: one}) for name, size in least.items() for one in {size, max(1, size)}]
         cases.append(case(least))
         if len(least) > 2:  # of two, one is at its least already

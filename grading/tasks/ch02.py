@@ -197,7 +197,7 @@ def _lengths(rng: random.Random, generator: Generator) -> list[tuple[list[Tensor
     """Of length 5, in two dtypes, above the limit or below, its square above; short; none; huge."""
     three, four = torch.zeros(2, 3), torch.zeros(4).double()
     three[rng.randrange(2), rng.randrange(3)], four[rng.randrange(4)] = 3, -4
-    five, nothing = [three, four], [torch.zeros(3), torch.zeros(())]
+    five, nothing = [three, four], [torch.zeros(3), torch.zeros(()).double()]
     short = [([0.02 * three], 1.0), ([three], 0.3), (nothing, 1.0)]
     return [(five, 4.0), (five, 5.5), *short, ([three, 1e25 * four], 1.0)]
 

@@ -27,7 +27,7 @@ def cases(**more: object) -> list[Args]:
 def test_every_promise_has_its_case() -> None:
     plain = [x.shape for x, _ in cases(dtypes=())]
     assert {len(shape) for shape in plain} == {2, 3, 4, 5}
-    assert plain.count((4, 4, 4)) == 1, "all sizes alike"
+    assert plain.count((4, 4, 4)) == 2, "all sizes alike, twice"
     assert [shape[-2] for shape in plain].count(1) == 2
     nothing = varied(drawn, {"T": 0, "d": 2}, lead=True, dtypes=())
     sizes = [x.shape[-2] for x, _ in nothing(random.Random(0), torch.Generator().manual_seed(0))]
@@ -47,7 +47,7 @@ def test_each_size_is_large_alone() -> None:
 def test_kinds_and_magnitudes_come_on_top() -> None:
     plain, more = cases(dtypes=()), cases(dtypes=(torch.float16,), scaled=((0, 1e6),))
     *_, half, large = more
-    assert len(more) == len(plain) + 4
+    assert len(more) == len(plain) + 3
     assert half[0].dtype == half[1][0].dtype == torch.float16
     assert half[1][1] == 3
     assert half[0].shape[:2] == (2, 3), "several rows in each kind of numbers"
@@ -77,7 +77,7 @@ def test_all_that_is_scaled_is_small_at_once() -> None:
 def test_half_and_double_precision_are_drawn_unless_told() -> None:
     told = [x.dtype for x, _ in cases()]
     assert told[-4:] == [torch.float64, torch.float64, torch.float16, torch.float16]
-    assert [dtype for dtype in told[:-4] if dtype != torch.float32] == [torch.float64]
+    assert set(told[:-4]) == {torch.float32}
 
 
 def test_only_floats_are_converted() -> None:
@@ -93,8 +93,5 @@ def test_three_inputs_of_four_are_turned_in_memory() -> None:
     assert [isinstance(one, dict) for one in whole] == [False] * 4 + [True]
     straight, (x, (y, _)), (last, _), _, named = whole
     assert (x.stride(), last.stride()) == ((1, 2, 6), (6, 1, 3)), "all axes reversed, the last two"
-    assert straight[0].is_contiguous()
-    assert named["x"].is_contiguous()
-    assert not y.is_contiguous()
-    assert torch.equal(x, straight[0])
-    assert torch.equal(last, straight[0])
+    assert [one.is_contiguous() for one in (straight[0], named["x"], y)] == [True, True, False]
+    assert x.tolist() == last.tolist() == straight[0].tolist()
