@@ -146,7 +146,8 @@ def _loud(rng: random.Random, generator: Generator) -> list[tuple[Tensor, Tensor
     scores += 5000  # one number below the least of them, or twice the least, is not low enough
     scores[:, -1], real[:, -1], real[:, 0] = rng.randint(5150, 5300), False, True
     low = torch.tensor([[-1, -1, 0, 0]]) * torch.finfo(torch.float32).max
-    return [(scores, real), (low, low < 0), (scores[:1], torch.zeros(1, 4) > 0)]
+    none = torch.zeros(1, 4) > 0
+    return [(scores, real), (scores - 1e4, real), (low, low < 0), (scores[:1], none)]
 
 
 L2, L3 = math.log(2), math.log(3)
