@@ -192,7 +192,7 @@ def _drawn_map(
 def _twice(rng: random.Random, generator: Generator) -> list[tuple[Tensor, list[str], list[str]]]:
     """A source word that stands twice, with less than another in each place; nearly a tie; long."""
     rows = torch.tensor([[[0.3, 0.348, 0.352]], [[0.1, 0.45, 0.45 + 1e-9]]], dtype=torch.float64)
-    twice = [(row, ["<s>"], ["one", "one", "</s>"]) for row in rows]
+    twice = [(row, ["<s>"], ["one", "one", "two"]) for row in rows]
     return [*twice, _drawn_map(rng, generator, 6, 12)]
 
 

@@ -187,6 +187,7 @@ def _edges(rng: random.Random, generator: Generator) -> list[tuple[Any, ...]]:
     even = torch.tensor(rng.sample([0.0, 0.25, 0.5, 0.75, 0.25, 1 - 1e-9], 6), dtype=torch.float64)
     plain = _drawn_text(rng, generator, 1000, 3, 4, 1.0)[:3]
     cold = _drawn_text(rng, generator, 9, 3, 6, 0.01)
+    cold[0][0] += 20  # a row far above the others
     wide = torch.tensor([*(math.log(j % 7 + 1) for j in range(39)), -60.0]).repeat(40, 1)
     edge = (last, torch.tensor([rng.randrange(4)]), even, 2.0)
     return [edge, plain, cold, (wide, plain[1], even.amax(0, keepdim=True))]

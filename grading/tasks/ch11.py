@@ -66,7 +66,7 @@ def _ties(rng: random.Random, generator: Generator) -> list[tuple[Words, Words, 
         (most, ["DET"] * 5 + ["NOUN"] * 4, ["end", "of", "THE", "cast"]),
         # words of points alone, and words with a stroke
         ([".", ",", ","], list("CDD"), [".", ","]),
-        (["and", "1/2", "and/or"], list("ABC"), ["1/2", "And/or"]),
+        (["and/or", "and", "1/2"], list("CAB"), ["1/2", "And/or", "and"]),
         (["x", " new", "it"], list("ABC"), ["it", "new", "IT"]),  # a blank makes another word
         # the first tag, the last one, the first of the alphabet, and the last of three that tie
         (["so"] * 8, list("ZCACABBY"), ["so", "new"]),

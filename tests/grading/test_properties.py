@@ -26,7 +26,7 @@ def cases(**more: object) -> list[Args]:
 
 def test_every_promise_has_its_case() -> None:
     plain = [x.shape for x, _ in cases(dtypes=())]
-    assert {len(shape) for shape in plain} == {2, 3, 4, 5}
+    assert {len(shape) for shape in plain} == {2, 3, 4, 6}
     assert plain.count((4, 4, 4)) == 2, "all sizes alike, twice"
     assert [shape[-2] for shape in plain].count(1) == 2
     nothing = varied(drawn, {"T": 0, "d": 2}, lead=True, dtypes=())
