@@ -29,7 +29,7 @@ def _terms(parts: Tensor, gain: Tensor, eps: float, W_U: Tensor, right: int, wro
 
 def _drawn_parts(rng: random.Random, generator: Generator, n: int, d: int, D: int) -> Parts:
     """Parts beside whose size ε is nothing, a little, or as much."""
-    size, eps = rng.choice(((1.0, 1e-5), (1.0, 0.5), (0.003, 1e-5)))
+    size, eps = rng.choice(((1.0, 1e-5), (1.0, 0.3), (0.003, 1e-5)))
     parts = size * torch.randn(n, d, generator=generator)
     gain, W_U = torch.randn(d, generator=generator), torch.randn(d, D, generator=generator)
     right, wrong = rng.sample(range(D), 2)
@@ -48,7 +48,7 @@ TERMS = Task(
     hidden=varied(
         _drawn_parts,
         {"n": 1, "d": 1, "D": 2},
-        scaled=((0, 1e3), (2, 0.0), (2, 1e3), (3, 60)),
+        scaled=((0, 1e3), (0, 1e-3), (2, 0.0), (2, 1e3), (3, 60)),
         also=lambda *_: [_CANCELLING],
     ),
 )
