@@ -134,7 +134,6 @@ def _ties(rng: random.Random, generator: Generator) -> list[tuple[Tensor]]:
         _looking(3, 4, 2, 0, 3),  # 3 is the commonest, and farther from the smallest than T
         _near(generator, 3, 2, 4, 4),
         _looking(*range(15, 30), *range(15)),  # far
-        _soft(generator, 5, 2, 30, 30),  # nearly as common
         torch.cat([alike, alike, _looking(1, 0, 1, 2, 3)]).repeat(3, 1, 1, 1),  # text by text
     ]
     return [(A,) for A in cases]
