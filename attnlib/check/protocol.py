@@ -216,7 +216,7 @@ def ask(task: str, function: Callable[..., Any], inputs: Sequence[Any]) -> dict[
             after = to_json(args) if all(getattr(x, "grad", None) is None for x in args) else None
             answers.append({"output": to_json(output), "args": after, "shared": shared})
             for storage in _memory(output):  # whoever keeps what was answered keeps this
-                storage[:] = 127
+                storage.fill_(127)  # type: ignore[attr-defined]
             if isinstance(output, list):
                 output.clear()
         except KeyboardInterrupt:  # the time is up: what comes after has no time either
