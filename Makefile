@@ -1,6 +1,7 @@
 # The course's commands. Everything happens in course.py; this file finds a Python for it.
 #   make PYTHON=python3.12 lab      uses another Python
 #   make TORCH_INDEX=URL lab        takes torch alone from another package index
+#   make CLASS=FOLDER grade         keeps a class in another folder than class/
 
 NEW_ENOUGH = import sys; sys.exit(sys.version_info < (3, 11))
 FOUND := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -18,7 +19,7 @@ $(error There is no Python of the name $(PYTHON). Give one that `command -v` fin
 endif
 
 .PHONY: help lab test quick chapters book slides pdf bench setup clean
-.PHONY: exercises student release collect grade feedback marks insights
+.PHONY: exercises student release collect grade feedback marks insights similarity
 
 help:
 	@$(COURSE) help $(ARGS)
@@ -43,7 +44,7 @@ grading hub load:
 	@:
 endif
 
-exercises student feedback marks insights:
+exercises student feedback marks insights similarity:
 	@$(COURSE) $@ $(NAME) $(ARGS)
 
 grade:
@@ -53,7 +54,7 @@ release:
 	@$(COURSE) release $(NAME) $(if $(DUE),--due "$(DUE)") $(ARGS)
 
 collect:
-	@$(COURSE) collect $(if $(FROM),"$(FROM)") $(ARGS)
+	@$(COURSE) collect $(if $(FROM),"$(FROM)") $(if $(PATTERN),--pattern '$(PATTERN)') $(ARGS)
 
 clean:
 	@$(COURSE) clean

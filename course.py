@@ -73,15 +73,19 @@ make student    write a copy of the course without solutions and grading: dist/a
 make release NAME=04_self_attention DUE=2026-12-01T12:00
                 write dist/NAME.zip to hand out, and note when it is due
 make collect FROM=folder-or-zip (or the folder inbound of nbgrader's exchange)
-                take in what was handed in, and tell what is late, missing or unreadable
+                take in what a platform exported, and tell what is late, missing or unreadable
+                (PATTERN='(?P<student_id>[^_]+)_.*' reads names of a shape of your own)
 make grade NAME=04_self_attention
                 grade it in a sandbox, and go on where the last run stopped (ARGS=--force: anew;
                 CLUSTER=tcp://head:8786: on the workers of a dask cluster)
 make feedback NAME=04_self_attention
-                write a page per student
-make marks      write grading/marks.csv
+                write a page per student, and the zips that Moodle and Canvas take back
+make marks      write tables of marks: one row a task, and one row a student for each platform
 make insights NAME=04_self_attention
                 write a page about what the class got wrong, nobody's name in it
+make similarity NAME=04_self_attention
+                write a folder of answers for JPlag or Dolos
+                All of a class lies in class/, or where CLASS=folder says.
 
 Options:
 make lab PYTHON=python3.12 uses another Python; make lab TORCH_INDEX=URL takes torch alone from
@@ -343,6 +347,7 @@ INSTRUCTORS = (
     "feedback",
     "marks",
     "insights",
+    "similarity",
 )
 COMMANDS.update((name, module("grading", name)) for name in INSTRUCTORS)
 

@@ -9,34 +9,39 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from grading.settings import HOME, ROOT, Places
+from grading.settings import ROOT, Places, class_folder
+
+EXERCISE = "the exercise, such as 04_self_attention"
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     main = argparse.ArgumentParser(prog="python -m grading", description=__doc__)
-    main.add_argument("--home", type=Path, default=HOME, help="where the class is kept")
+    main.add_argument("--home", type=Path, default=class_folder(), help="where the class is kept")
     main.add_argument("--dist", type=Path, default=ROOT / "dist", help="where archives go")
     commands = main.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("exercises", help="write exercises/ from solutions/")
-    one.add_argument("names", nargs="*", metavar="NAME", help="some of them; all if none is named")
+    command = commands.add_parser("exercises", help="write exercises/ from solutions/")
+    command.add_argument("names", nargs="*", metavar="NAME", help="some of them; all if none")
     commands.add_parser("student", help="write the students' copy of the course")
-    one = commands.add_parser("release", help="write an archive to hand out, note the due date")
-    one.add_argument("name", metavar="NAME", help="the exercise, such as 04_self_attention")
-    one.add_argument("--due", type=due_date, help="such as 2026-12-01T12:00, in local time")
-    one = commands.add_parser("collect", help="take in what was handed in")
-    one.add_argument("source", metavar="FROM", type=Path, help="a folder or a zip file")
-    one = commands.add_parser("grade", help="grade in a sandbox")
-    one.add_argument("names", nargs="*", metavar="NAME", help="exercises; all if none is named")
-    one.add_argument("--force", action="store_true", help="grade again what is graded already")
-    one.add_argument("--unsafe", action="store_true", help="grade without a sandbox")
-    one.add_argument("--workers", type=int, help="how many at a time; one a core if left out")
-    one.add_argument("--cluster", metavar="ADDRESS", default="", help="of a scheduler of dask's")
-    one = commands.add_parser("feedback", help="write a page per student")
-    one.add_argument("names", nargs="*", metavar="NAME", help="exercises; all if none is named")
-    commands.add_parser("marks", help="write marks.csv")
-    one = commands.add_parser("insights", help="write a page about what a class got wrong")
-    one.add_argument("name", metavar="NAME", help="the exercise, such as 04_self_attention")
+    command = commands.add_parser("release", help="write an archive to hand out, note the due date")
+    command.add_argument("name", metavar="NAME", help=EXERCISE)
+    command.add_argument("--due", type=due_date, help="such as 2026-12-01T12:00, in local time")
+    command = commands.add_parser("collect", help="take in what was handed in")
+    command.add_argument("source", metavar="FROM", type=Path, help="a folder or a zip file")
+    command.add_argument("--pattern", default="", help="a regular expression with named groups")
+    command = commands.add_parser("grade", help="grade in a sandbox")
+    command.add_argument("names", nargs="*", metavar="NAME", help="exercises; all if none")
+    command.add_argument("--force", action="store_true", help="grade again what is graded already")
+    command.add_argument("--unsafe", action="store_true", help="grade without a sandbox")
+    command.add_argument("--workers", type=int, help="how many at a time; one a core if left out")
+    command.add_argument("--cluster", metavar="ADDRESS", default="", help="of a dask scheduler")
+    command = commands.add_parser("feedback", help="write a page per student")
+    command.add_argument("names", nargs="*", metavar="NAME", help="exercises; all if none")
+    commands.add_parser("marks", help="write the tables of marks")
+    command = commands.add_parser("insights", help="write a page about what a class got wrong")
+    command.add_argument("name", metavar="NAME", help=EXERCISE)
+    command = commands.add_parser("similarity", help="write a folder of answers for JPlag or Dolos")
+    command.add_argument("name", metavar="NAME", help=EXERCISE)
     return main
 
 
@@ -50,7 +55,7 @@ def due_date(text: str) -> datetime:
 
 def run(options: argparse.Namespace) -> int:
     """Do what the command line says, and return the exit status."""
-    from grading import build
+    from grading.release import build
 
     places = Places(options.home, options.dist)
     if options.command == "exercises":
@@ -64,27 +69,33 @@ def run(options: argparse.Namespace) -> int:
         if options.due is not None:
             print(f"due: {options.due:%A, %Y-%m-%d %H:%M}, {options.due.tzname() or 'local time'}")
     elif options.command == "collect":
-        from grading.collect import collect, table
+        from grading.intake.collect import collect, table
 
-        print(table(collect(options.source, places)))
+        print(table(collect(options.source, places, options.pattern)))
     elif options.command == "grade":
-        from grading.autograde import grade
+        from grading.desk.classes import grade_all
 
         how = (options.force, options.unsafe, options.workers, options.cluster)
-        return grade(options.names, places, *how)
+        return grade_all(options.names, places, *how)
     elif options.command == "feedback":
-        from grading.marks import feedback
+        from grading.reports.feedback import feedback
 
         for line in feedback(options.names, places):
             print(line)
+    elif options.command == "marks":
+        from grading.reports.exports import write_marks
+
+        for line in write_marks(places):
+            print(line)
     elif options.command == "insights":
-        from grading.insights import insights
+        from grading.reports.insights import insights
 
         print(f"written: {insights(options.name, places)}")
-    elif options.command == "marks":
-        from grading.marks import write_marks
+    elif options.command == "similarity":
+        from grading.reports.similarity import similarity
 
-        print(f"written: {write_marks(places)}")
+        for line in similarity(options.name, places):
+            print(line)
     return 0
 
 
@@ -101,7 +112,7 @@ def attempt(words: list[str] | None = None) -> int:
     """Run a command; what the instructor has to do is said in a sentence."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from grading.build import BuildError
+    from grading.release.build import BuildError
 
     try:
         return run(parser().parse_args(words))

@@ -7,7 +7,7 @@ back bytes, of which no more than a limit are taken. Whatever goes wrong in ther
 limit or its death, is `Trouble` with one submission, and never more.
 
 What it does not do: a child has the rights of the person who grades. No line of a student's runs in
-it; those run in `grading.sandbox`.
+it; those run in `grading.sandbox.run`.
 """
 
 import ctypes

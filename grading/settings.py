@@ -1,8 +1,10 @@
-"""Where the course keeps what, for the instructor's commands: one source, nbgrader_config.py."""
+"""Where a class is kept, for the instructor's commands; `nbgrader_config.py` says the same."""
 
 import os
+import subprocess
 import sys
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,8 +12,12 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 ROOT = Path(__file__).resolve().parent.parent
-HOME = ROOT / "grading"
-GRADEBOOK = "ATTNLIB_GRADEBOOK"
+CLASS, GRADEBOOK = "CLASS", "ATTNLIB_GRADEBOOK"  # environment variables
+
+
+def class_folder() -> Path:
+    """The folder of the class: CLASS, or `class/` in the course's folder."""
+    return Path(os.environ.get(CLASS) or ROOT / "class").expanduser().resolve()
 
 
 @dataclass(frozen=True)
@@ -19,13 +25,24 @@ class Places:
     """The folders and files of one class.
 
     Attributes:
-        home: where submissions and marks are kept; `grading/`, or another folder for another
-            class.
+        home: where all of the lecturer's own data lie: roster, submissions, gradebook, marks.
         dist: where archives to hand out are written.
     """
 
-    home: Path = HOME
+    home: Path = field(default_factory=class_folder)
     dist: Path = ROOT / "dist"
+
+    @property
+    def roster(self) -> Path:
+        return self.home / "roster.csv"
+
+    @property
+    def extensions(self) -> Path:
+        return self.home / "extensions.csv"
+
+    @property
+    def collected(self) -> Path:
+        return self.home / "collected"
 
     @property
     def submitted(self) -> Path:
@@ -40,14 +57,6 @@ class Places:
         return self.home / "feedback"
 
     @property
-    def collected(self) -> Path:
-        return self.home / "collected"
-
-    @property
-    def roster(self) -> Path:
-        return self.home / "roster.csv"
-
-    @property
     def gradebook(self) -> str:
         """The gradebook's address: ATTNLIB_GRADEBOOK, or a SQLite file at home."""
         told = os.environ.get(GRADEBOOK, "").replace("postgresql://", "postgresql+psycopg://")
@@ -57,6 +66,13 @@ class Places:
         """Whether there is a gradebook to read: none is made by reading."""
         kind, _, path = self.gradebook.partition(":///")
         return kind != "sqlite" or Path(path.partition("?")[0]).exists()
+
+    def make(self) -> None:
+        """Make the class's folder. It is a repository of its own, so that `git clean` spares it."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        if not (self.home / ".git").exists():
+            with suppress(FileNotFoundError):  # without git nobody calls git clean
+                subprocess.run(["git", "init", "-q", str(self.home)], check=True)
 
 
 def configuration(places: Places) -> Config:

@@ -17,7 +17,7 @@ def ignored(name: str, folder: bool, rules: list[str]) -> bool:
 
     >>> ignored("a/b/x.pyc", False, ["*.py[cod]"]), ignored("a/build", False, ["build/"])
     (True, False)
-    >>> [ignored(name, False, ["grading/*.csv"]) for name in ("grading/marks.csv", "a.csv")]
+    >>> [ignored(name, False, ["dist/*.csv"]) for name in ("dist/marks.csv", "a.csv")]
     [True, False]
     """
     for rule in rules:

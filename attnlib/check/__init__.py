@@ -2,14 +2,13 @@
 
 It calls the student's function on the inputs of checks.json, which lies beside the notebook, and
 says at once whether the task is passed, or which mistake the answer looks like. When a class is
-graded, the same line finds other inputs, in the file that ATTNLIB_HIDDEN names, and only *shows*
-what the function answers; the verdict is spoken elsewhere, by a judge who uses `complaint` too.
+graded, `check` is another function of the same name, which asks with other inputs and only *shows*
+what the student's function answers; a judge elsewhere uses `complaint` too.
 
-Neither mode lets a function see its expected answer, and nothing here knows a solution.
+A function never sees its expected answer, and nothing here knows a solution.
 """
 
 import json
-import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,6 @@ from attnlib.check.means import refused_at_home
 from attnlib.check.progress import note
 from attnlib.check.protocol import Case, ask, describe, from_json, read_answers
 
-HIDDEN = "ATTNLIB_HIDDEN"
 MIME = "application/vnd.attnlib.answers+json"
 
 
@@ -43,12 +41,8 @@ def check(task: str, answer: Callable[..., Any]) -> None:
         answer: your function.
 
     Raises:
-        NotYet: if the answer is not right yet (never while a class is graded).
+        NotYet: if the answer is not right yet.
     """
-    path = os.environ.get(HIDDEN)
-    if path:
-        show(ask(task, answer, _hidden(Path(path), task)))
-        return
     wrong = _problem(task, answer)
     if wrong:
         raise NotYet(f"{task}: {wrong}") from None
@@ -61,14 +55,6 @@ def show(bundle: dict[str, Any]) -> None:
     from IPython.display import display
 
     display({MIME: bundle}, raw=True)  # type: ignore[no-untyped-call]
-
-
-def _hidden(path: Path, task: str) -> list[Any]:
-    try:
-        inputs = json.loads(path.read_text(encoding="utf-8"))[task]
-    except (OSError, ValueError, LookupError, TypeError):
-        return []  # the judge misses the answers, and says so
-    return inputs if isinstance(inputs, list) else []
 
 
 def _problem(task: str, answer: Callable[..., Any]) -> str | None:
@@ -98,12 +84,9 @@ def _something(args: tuple[Any, ...], output: Any) -> str | None:
 
 
 def _case(told: dict[str, Any]) -> Case:
-    """A visible case; its arguments are a tuple, or a dict where they are given by name."""
-    args = from_json(told["args"])
-    names = tuple(args) if isinstance(args, dict) else ()
+    """A visible case."""
     mistakes = {sentence: from_json(value) for sentence, value in told.get("mistakes", {}).items()}
-    args = tuple(args.values()) if names else args
-    return Case(args, from_json(told.get("expected")), mistakes, names)
+    return Case(from_json(told["args"]), from_json(told.get("expected")), mistakes)
 
 
 def _visible(folder: Path) -> dict[str, Any]:

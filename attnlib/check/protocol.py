@@ -103,9 +103,7 @@ def _from_json(data: Any) -> Any:
     dtype, shape, flat = inside["dtype"], [int(n) for n in inside["shape"]], inside["data"]
     flat = [float(x) if "float" in dtype else int(x) for x in flat]
     if kind == "tensor":
-        made = torch.tensor(flat, dtype=DTYPES[dtype]).reshape(shape)
-        made = made.mT.contiguous().mT if inside.get("turned") == "last" else made
-        return torch.from_numpy(np.asfortranarray(made)) if inside.get("turned") is True else made
+        return torch.tensor(flat, dtype=DTYPES[dtype]).reshape(shape)
     if kind == "array" and dtype in DTYPES:
         return np.array(flat, dtype=dtype).reshape(shape)
     raise ValueError(f"no value is a {kind!r}")
@@ -168,29 +166,19 @@ class Raised:
 
 @dataclass(frozen=True)
 class Case:
-    """One input of a task, what it should give, and what each known mistake would give.
-
-    Attributes:
-        names: those of the arguments, where they are given by name.
-    """
+    """One input of a task, what it should give, and what each known mistake would give."""
 
     args: tuple[Any, ...]
     expected: Any = None
     mistakes: Mapping[str, Any] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a function answered (or `Raised`), and its arguments as they were afterwards.
-
-    Attributes:
-        shared: whether a tensor of the output lies in the memory of an argument.
-    """
+    """What a function answered (or `Raised`), and its arguments as they were afterwards."""
 
     output: Any
     after: Any
-    shared: bool = False
 
 
 def ask(task: str, function: Callable[..., Any], inputs: Sequence[Any]) -> dict[str, Any]:
@@ -199,26 +187,17 @@ def ask(task: str, function: Callable[..., Any], inputs: Sequence[Any]) -> dict[
     Args:
         task: its name.
         function: the student's.
-        inputs: encoded arguments, a tuple; or a dict, of which they are given by name.
+        inputs: encoded tuples of arguments.
 
     Returns:
-        {"task": …, "answers": [{"output": …, "args": …, "shared": …} or {"error": …}, …]}, all
-        JSON.
+        {"task": …, "answers": [{"output": …, "args": …} or {"error": …}, …]}, all JSON.
     """
     answers: list[dict[str, Any]] = []
     for data in inputs:
         args = from_json(data)
         try:
-            output = function(**args) if isinstance(args, dict) else function(*args)
-            args = tuple(args.values()) if isinstance(args, dict) else args
-            own, given = ({x.data_ptr() for x in _memory(value)} for value in (output, args))
-            shared = bool(own & given)
-            after = to_json(args) if all(getattr(x, "grad", None) is None for x in args) else None
-            answers.append({"output": to_json(output), "args": after, "shared": shared})
-            for storage in _memory(output):  # whoever keeps what was answered keeps this
-                storage.fill_(127)  # type: ignore[attr-defined]
-            if isinstance(output, list):
-                output.clear()
+            output = function(*args)
+            answers.append({"output": to_json(output), "args": to_json(args)})
         except KeyboardInterrupt:  # the time is up: what comes after has no time either
             late = {"error": "KeyboardInterrupt: it took too long"}
             answers += [late] * (len(inputs) - len(answers))
@@ -226,13 +205,6 @@ def ask(task: str, function: Callable[..., Any], inputs: Sequence[Any]) -> dict[
         except BaseException as error:  # SystemExit as well
             answers.append({"error": _told(error, function)})
     return {"task": task, "answers": answers}
-
-
-def _memory(value: Any) -> list[torch.UntypedStorage]:
-    """Where the tensors of a value lie."""
-    if isinstance(value, Tensor):
-        return [value.untyped_storage()] if value.numel() else []
-    return [x for one in value for x in _memory(one)] if isinstance(value, list | tuple) else []
 
 
 def _told(error: BaseException, function: Callable[..., Any]) -> str:
@@ -266,5 +238,5 @@ def read_answers(data: Any) -> list[Answer]:
             answers.append(Answer(Raised(str(item["error"])[:400]), None))
         else:
             output, after = from_json(item.get("output")), from_json(item.get("args"))
-            answers.append(Answer(output, after, item.get("shared") is True))
+            answers.append(Answer(output, after))
     return answers

@@ -1,11 +1,15 @@
-"""The autograded tasks, a module per chapter: ch01 … ch15, each with `TASKS`."""
+"""The autograded tasks: a module per chapter, ch01 … ch15, with `TASKS`, and beside it the answers.
+
+`exercise(name)` gives each task its reference, the solution's own function, and its mistakes.
+"""
 
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
-from grading.answers import mistakes
-from grading.task import Task
+from grading.tasks.answers import mistakes
+from grading.tasks.solutions import solution
+from grading.tasks.task import Task
 
 EXERCISES = (
     "01_ngram",
@@ -36,7 +40,13 @@ def exercise(name: str) -> dict[str, Task]:
     if name not in EXERCISES:
         raise ValueError(f"no exercise is called {name!r}; there are: {', '.join(EXERCISES)}")
     tasks: tuple[Task, ...] = import_module(f"grading.tasks.ch{name[:2]}").TASKS
-    named = {one.name: replace(one, mistakes=mistakes(name, one.name)) for one in tasks}
-    if len(named) < len(tasks):
+    if len({task.name for task in tasks}) < len(tasks):
         raise ValueError(f"two tasks of {name} share a name: {[task.name for task in tasks]}")
-    return named
+    return {
+        task.name: replace(
+            task,
+            reference=task.reference or solution(name, task.name),
+            mistakes=mistakes(name, task.name),
+        )
+        for task in tasks
+    }

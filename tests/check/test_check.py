@@ -170,6 +170,8 @@ A, UP = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), torch.tensor([0, 0, 0.
         (1000.0, 1000.05),
         (torch.tensor([True]), torch.tensor([True])),
         (torch.tensor(2), torch.tensor(2)),
+        (A, A.double()),
+        (A, A.half()),
     ],
 )
 def test_what_is_right(expected: Any, answer: Any) -> None:
@@ -180,7 +182,8 @@ def test_what_is_right(expected: Any, answer: Any) -> None:
     "expected, answer, told",
     [
         (A, A.T, "the answer has the shape (3, 2), expected (2, 3)"),
-        (A, A.double(), "the answer has the dtype float64, expected float32"),
+        (A, A.long(), "the answer holds whole numbers, expected floats"),
+        (A > 1, A, "the answer holds floats, expected True and False"),
         (A, A.numpy(), "is a float32 numpy array of shape (2, 3), expected a float32 tensor"),
         (A, A.tolist(), "the answer is a list of 2, expected a float32 tensor of shape (2, 3)"),
         (A, None, "the answer is None, expected a float32 tensor"),
@@ -232,9 +235,6 @@ def test_a_mistake_that_is_right_in_this_case_is_not_named() -> None:
 def test_a_changed_argument_is_told_though_the_answer_is_right() -> None:
     told = compare(1, 1, (A, A), (A, A + 1), {"You add.": 1}, 1e-4)
     assert "argument 2 in place" in str(told)
-    asked = [Case((A, A), 1), Case((A, A), 1, names=("A", "V"))]
-    spoiled = [Answer(1, (A, A + 1)), Answer(1, (A, A))]
-    assert "changes its argument V in place" in str(complaint("f", asked, spoiled, 1e-4))
     assert "argument 1 in place" in str(compare(1, 1, (A,), (A + 1,), {}, 1e-4))
     assert "in place" in str(compare(1, 1, (A,), (A.double(),), {}, 1e-4))
     assert "in place" in str(compare(1, 1, (A,), None, {}, 1e-4))
@@ -281,45 +281,6 @@ def test_a_mistake_that_cannot_answer_a_case_may_raise_there() -> None:
     assert complaint("f", cases, answers_of(7, 20), 1e-4) == "slip (f(0))"
     told = complaint("f", cases, answers_of(Raised("E: x"), 20), 1e-4)
     assert told == "it raised E: x (f(0))"
-
-
-def test_double_is_compared_as_double_and_half_as_half() -> None:
-    for dtype, near, far in ((torch.float64, 1e-11, 1e-9), (torch.float32, 1e-5, 1e-3)):
-        one = torch.ones(2, dtype=dtype)
-        assert difference(one, one + near, 1e-4) is None
-        assert difference(one, one + far, 1e-4) is not None
-    told = str(difference(torch.ones(1).double(), torch.ones(1).double() + 1e-7, 1e-4))
-    assert "got 1.0000001, expected 1" in told, "with the digits in which they differ"
-    assert difference(torch.ones(1).half(), torch.ones(1).half() + 0.01, 1e-4) is None
-
-
-def test_an_answer_in_the_memory_of_an_argument_is_wrong() -> None:
-    def f(x: list[Tensor]) -> list[Tensor]:
-        return [one.view(-1) for one in x]
-
-    data = to_json(([A.flatten()],))
-    case = Case(([A.flatten()],), [A.flatten()])
-    answers = read_answers(json.loads(json.dumps(ask("f", f, [data]))))
-    assert "it returns what it was given" in str(complaint("f", [case], answers, 1e-4))
-    copied = read_answers(ask("f", lambda x: [one.clone() for one in x], [data]))
-    assert complaint("f", [case], copied, 1e-4) is None
-
-
-@pytest.mark.parametrize("kept", [[1, 2], (torch.ones(2, 3)[:, 1],)])
-def test_an_answer_that_is_kept_is_overwritten(kept: Any) -> None:
-    first, again = read_answers(ask("f", lambda: kept, [to_json(())] * 2))
-    assert difference(first.output, again.output, 1e-4)
-
-
-def test_arguments_that_come_by_name_must_have_their_names() -> None:
-    data = [to_json((1, 2)), to_json({"a": 3, "b": 1})]
-    first, second = read_answers(ask("f", lambda a, b: a - b, data))
-    assert (first.output, second.output, second.after) == (-1, 2, (3, 1))
-    _, renamed = read_answers(ask("f", lambda x, b: x - b, data))
-    told = str(complaint("f", [Case((3, 1), 2, names=("a", "b"))], [renamed], 1e-4))
-    assert "keep their names" in told
-    assert told.endswith("(f(a=3, b=1))")
-    assert str(complaint("f", [Case((3, 1), 3)], [second], 1e-4)).endswith("(f(3, 1))")
 
 
 def raised_by(source: str, *args: Any) -> str:
@@ -501,7 +462,7 @@ CHECKS = {
                     "mistakes": {"You square.": to_json(torch.tensor([1.0, 9.0]))},
                 },
                 {
-                    "args": to_json({"x": A}),
+                    "args": to_json((A,)),
                     "expected": to_json(2 * A),
                     "mistakes": {"You square.": to_json(A**2)},
                 },
@@ -517,7 +478,6 @@ CHECKS = {
 def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a checks.json, in which the notebook runs."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ATTNLIB_HIDDEN", raising=False)
     (tmp_path / "checks.json").write_text(json.dumps(CHECKS))
     return tmp_path
 
@@ -566,7 +526,6 @@ def test_a_right_answer_is_told_so(beside: Path, capsys: pytest.CaptureFixture[s
         ("def double(x):\n    return x[0]", "has the shape (), expected (2,)"),
         ("def double(x):\n    raise NotImplementedError()", "not written yet"),
         ("def double(x, y):\n    return x", "TypeError: double() missing 1 required"),
-        ("def double(y):\n    return 2 * y", "as the task gives them (double(x="),
         ("def double(x):\n    x *= 2\n    return x", "in place"),
         ("def double(x):\n    return x.tolist()", "a list of 2, expected a float32 tensor"),
         ("def double(x):\n    return {x}", "it returned a set; a task returns"),
@@ -684,41 +643,6 @@ def test_the_notebook_shows_the_message_and_no_frames_of_ours() -> None:
 
 
 # the check cell, in grading
-
-
-def test_grading_shows_answers_and_never_raises(
-    beside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hidden = beside / "hidden.json"
-    hidden.write_text(json.dumps({"double": [to_json((A,)), to_json((A + 1,))]}))
-    monkeypatch.setenv("ATTNLIB_HIDDEN", str(hidden))
-    (beside / "checks.json").unlink()
-    shown: list[dict[str, Any]] = []
-    monkeypatch.setattr(checking, "show", shown.append)
-    check("double", own("def double(x):\n    return 3 * x"))
-    check("double", own("def double(x):\n    raise SystemExit"))
-    check("unknown", own("def double(x):\n    return 3 * x"))
-    check("double", 3)  # type: ignore[arg-type]
-    assert [len(bundle["answers"]) for bundle in shown] == [2, 2, 0, 2]
-    first, second = read_answers(shown[0])
-    assert torch.equal(second.output, 3 * (A + 1))
-    assert torch.equal(first.after[0], A)
-    assert {type(a.output) for a in read_answers(shown[1]) + read_answers(shown[3])} == {Raised}
-    assert capsys.readouterr().out == "", "grading tells the submission nothing"
-
-
-@each("text", [None, "", "{", "[]", '{"double": 3}'])
-def test_without_inputs_grading_shows_an_empty_bundle(
-    text: str | None, beside: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hidden = beside / "hidden.json"
-    if text is not None:
-        hidden.write_text(text)
-    monkeypatch.setenv("ATTNLIB_HIDDEN", str(hidden))
-    shown: list[dict[str, Any]] = []
-    monkeypatch.setattr(checking, "show", shown.append)
-    check("double", own("def double(x):\n    return 3 * x"))
-    assert shown == [{"task": "double", "answers": []}]
 
 
 def test_the_bundle_is_shown_under_its_own_type(monkeypatch: pytest.MonkeyPatch) -> None:

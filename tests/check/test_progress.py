@@ -58,16 +58,12 @@ def test_a_failed_task_is_not_noted(exercise: Path) -> None:
     assert noted() == set()
 
 
-@pytest.mark.parametrize("where", ["solution", "graded", "elsewhere"])
+@pytest.mark.parametrize("where", ["solution", "elsewhere"])
 def test_nothing_is_written_outside_of_the_readers_exercises(
     where: str, exercise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if where == "solution":
         monkeypatch.chdir(tmp_path / "solutions" / "04_x")
-    elif where == "graded":
-        hidden = tmp_path / "hidden.json"
-        hidden.write_text(json.dumps({"double": [to_json((1,))]}))
-        monkeypatch.setenv("ATTNLIB_HIDDEN", str(hidden))
     else:
         alone = tmp_path / "downloads" / "04_x"
         alone.mkdir(parents=True)

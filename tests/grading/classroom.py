@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,13 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from grading import build, sandbox
-from grading.autograde import grade_class, pool
+from grading.release import build
+from grading.sandbox.run import unusable
 from grading.settings import ROOT, Places
-from grading.submission import How
-from grading.watch import Limits
 
 # on the test machine of the project a missing sandbox fails
 REQUIRED = os.environ.get("ATTNLIB_SANDBOX") == "required"
-WITHOUT = sandbox.unusable()  # why there is none here, or None
+WITHOUT = unusable()  # why there is none here, or None
 needs_sandbox = pytest.mark.skipif(
     not REQUIRED and WITHOUT is not None, reason=f"no sandbox: {WITHOUT}"
 )
@@ -69,7 +67,7 @@ def solved(name: str) -> NotebookNode:
 
 
 def hand_in(places: Places, name: str, student: str, work: Any) -> Path:
-    """Lay a submission where `collect` would; `work` is a notebook, or the bytes of a file."""
+    """Lay a submission where `collect` would: a notebook, the bytes of a file, or None."""
     path = places.submitted / student / name / f"{name}.ipynb"
     path.parent.mkdir(parents=True)
     if isinstance(work, bytes):
@@ -77,12 +75,6 @@ def hand_in(places: Places, name: str, student: str, work: Any) -> Path:
     elif work is not None:
         path.write_text(json.dumps(work))  # as it is, valid or not
     return path
-
-
-def reports(places: Places, name: str) -> dict[str, bytes]:
-    """The reports of an exercise by student, as they lie there."""
-    found = places.autograded.glob(f"*/{name}/report.json")
-    return {path.parent.parent.name: path.read_bytes() for path in found}
 
 
 def in_gradebook(places: Places, name: str) -> dict[tuple[str, str], tuple[float, bool]]:
@@ -95,24 +87,6 @@ def in_gradebook(places: Places, name: str) -> dict[tuple[str, str], tuple[float
             for sent in gradebook.assignment_submissions(name)
             for grade in sent.notebooks[0].grades
         }
-
-
-def points(report: Mapping[str, Any]) -> float:
-    """All points of a report."""
-    return float(sum(task["points"] for task in report["tasks"].values()))
-
-
-def told(lines: Sequence[dict[str, Any]] = (), end: str = "finished") -> bytes:
-    """What a sandbox tells of a run."""
-    texts = [{"started": True}, *lines, {"end": end, "reason": ""}]
-    head = {"verdict": ["crashed", "ended"], "seconds": 0.1}
-    return "\n".join(map(json.dumps, [head, *texts])).encode()
-
-
-def run_class(name: str, home: Path, students: list[str], limits: Limits) -> list[dict[str, Any]]:
-    """Grade a class by two processes, in this one or in one that is going to be killed."""
-    how = How(Places(home, home / "dist"), "a seed", limits)
-    return grade_class(name, students, how, functools.partial(pool, 2), progress=False)
 
 
 def alive(pid: int) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from course_files import course_files
 from hub_environment import ROOT, found
 
-from grading.build import student_copy
+from grading.release.build import student_copy
 
 PASSWORD = "a password"
 SEED = "a seed that nobody else knows"

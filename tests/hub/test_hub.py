@@ -8,6 +8,7 @@ of the students tries what an account can try.
 import csv
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,10 @@ class Desk:
 @pytest.fixture(scope="module")
 def desks(school: Campus, pages: Callable[[], Any]) -> dict[str, Desk]:
     """The browsers of Lou, who lectures, and of Ada and Bob."""
-    (school.home(school.lecturer) / "attention/grading/roster.csv").write_text(
+    kept = school.home(school.lecturer) / "attention/class"
+    kept.mkdir()
+    shutil.chown(kept, school.lecturer)
+    (kept / "roster.csv").write_text(
         "id,name\n" + "".join(f"{user},\n" for user in school.students)
     )
     school.course("release", NAME, "--due", "2100-01-01T12:00")
@@ -177,7 +181,7 @@ def marks(school: Campus, burgled: Any) -> dict[tuple[str, str], dict[str, str]]
     school.course("grade", NAME)
     school.course("feedback", NAME)
     school.course("marks")
-    path = school.home(school.lecturer) / "attention/grading/marks.csv"
+    path = school.home(school.lecturer) / "attention/class/marks.csv"
     with path.open(encoding="utf-8") as file:
         return {(row["student"][-3:], row["task"]): row for row in csv.DictReader(file)}
 
@@ -197,7 +201,7 @@ def test_a_student_reads_nothing_of_anybody_else(school: Campus, burgled: dict[s
     assert bob["processes"] == []
     teaching = school.home(school.lecturer) / "attention"
     assert (teaching / "solutions" / NAME / f"{NAME}.ipynb").exists()
-    assert (teaching / "grading/gradebook.db").exists()
+    assert (teaching / "class/gradebook.db").exists()
     assert not (school.place / "course/solutions").exists()
     # the control: somebody who may, finds what there is to find
     assert burgled["process"] in lou["processes"]
@@ -222,7 +226,7 @@ def test_this_course_grades_what_came_through_the_exchange(
     assert marks["bob", "attend"]["points"] == "0"
     assert "square root" in marks["bob", "attend"]["reason"]
     assert {row["status"] for row in marks.values()} == {"graded"}
-    collected = school.home(school.lecturer) / "attention/grading/collected.csv"
+    collected = school.home(school.lecturer) / "attention/class/collected.csv"
     with collected.open(encoding="utf-8") as file:
         rows = [(row["student"][-3:], row["status"]) for row in csv.DictReader(file)]
     assert sorted(rows) == [

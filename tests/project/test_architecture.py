@@ -125,6 +125,15 @@ def test_the_library_imports_nothing_that_stands_on_it() -> None:
         assert not ABOVE.search(text), f"attnlib.{name}"
 
 
+def test_the_rooms_of_grading_keep_their_contracts() -> None:
+    """The contracts stand in pyproject.toml; import-linter reads the imports."""
+    if not (ROOT / "grading").is_dir():
+        pytest.skip("a student's copy has no grading")
+    lint = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_library_imports_no_module_by_a_string() -> None:
     """Such an import would be seen by nobody here."""
     for name, text in sources().items():

@@ -1,0 +1,144 @@
+"""Whose is a file? The roster decides; without one, what the platform calls its sender."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+
+from grading.intake.platforms import PLAIN, Sender, blind
+from grading.intake.roster import ID, Student
+
+MOST_WORDS = 5  # of a name whose words Canvas has run together
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Who handed a file in.
+
+    Attributes:
+        students: their ids; several for a group, nobody if it cannot be told.
+        sure: whether an id, a number or an address told it, and not a name that two may have.
+        by: the id of the one who did it, or the name of the group.
+        reason: why nobody is meant.
+    """
+
+    students: tuple[str, ...] = ()
+    sure: bool = True
+    by: str = ""
+    reason: str = ""
+
+
+def owners(sender: Sender, roster: Sequence[Student] | None) -> Owners:
+    """Who is meant by what a platform wrote; nothing is guessed where two could be."""
+    return unlisted(sender) if roster is None else listed(sender, roster)
+
+
+def listed(sender: Sender, roster: Sequence[Student]) -> Owners:
+    """Whom of the roster a sender means: a group, or a student by number, id, e-mail or name."""
+    group = sender.name or sender.student_id
+    if members := [s.id for s in roster if s.group and plain(s.group) == plain(group)]:
+        return Owners(tuple(members), by=group)
+    keyed = _by_key(sender, roster)
+    named = [student for student in roster if _is_called(student, sender)]
+    if keyed and (keyed[0] not in named if named else _is_strange(keyed[0], sender)):
+        name = f"that of {_ids(named)}" if named else "not"
+        return Owners(reason=f"its number or id is that of {_ids(keyed)}, its name is {name}")
+    meant = keyed or named
+    if len(meant) == 1:
+        return Owners((meant[0].id,), bool(keyed), meant[0].id)
+    if meant:
+        return Owners(reason=f"{_shown(sender)} may be {_ids(meant)}: write numbers in the roster")
+    return Owners(reason=f"nobody on the roster is {_shown(sender)}")
+
+
+def _is_strange(student: Student, sender: Sender) -> bool:
+    """Whether a number alone means a student whose name shares no word: it may be a group's."""
+    by_number = sender.number and student.number == sender.number
+    named = sender.name and student.name and not blind(sender)
+    shared = any(word in plain(sender.name) for word in plain(student.name).split())
+    return bool(by_number and named and not shared)
+
+
+def unlisted(sender: Sender) -> Owners:
+    """The student whom a sender's own name makes, in a class without a roster."""
+    if ID.fullmatch(sender.student_id):
+        return Owners((sender.student_id,), by=sender.student_id)
+    name = sender.name if sender.platform != PLAIN else ""
+    words = plain(f"{name or 'anon'} {sender.number}" if blind(sender) else name)
+    made = re.sub(r"[^a-z0-9]+", "_", words).strip("_")[:100]
+    if made:
+        return Owners((made,), sure=blind(sender), by=made)
+    return Owners(reason=f"{_shown(sender)} makes no id: write a roster")
+
+
+def _by_key(sender: Sender, roster: Sequence[Student]) -> list[Student]:
+    """The students whom a number, an id or an address means, the surest first."""
+    local = sender.email.partition("@")[0]
+    tiers = (
+        (sender.number, lambda student: student.number),
+        (sender.student_id, lambda student: student.id),
+        (sender.student_id, lambda student: student.number),
+        (sender.email, lambda student: student.email),
+        (sender.student_id, lambda student: student.email),
+        (sender.student_id, _account),
+        (sender.email, lambda student: student.id),
+        (local, lambda student: student.id),
+    )
+    for text, key in tiers:
+        meant = [s for s in roster if text and key(s).casefold() == text.casefold()]
+        if meant:
+            return meant
+    return []
+
+
+def _account(student: Student) -> str:
+    """What stands before the @ of an address, which is an account in many places."""
+    return student.email.partition("@")[0]
+
+
+def _is_called(student: Student, sender: Sender) -> bool:
+    """Whether a sender has a student's whole name, with its words in any order.
+
+    Canvas runs the words together; Brightspace may write the account before the name, or before
+    the last name alone.
+    """
+    words = plain(sender.name or sender.student_id).split()
+    own = plain(student.name).split()
+    if not own or not words:
+        return False
+    if len(words) == 1 < len(own) <= MOST_WORDS:
+        return words[0] in map("".join, permutations(own))
+    account = sender.name.split()[0].casefold() if sender.name else ""
+    keys = {key.casefold() for key in _keys(student)}
+    return sorted(words) == sorted(own) or (
+        account in keys and len(words) > 1 and set(words[1:]) <= set(own)
+    )
+
+
+def _keys(student: Student) -> Iterator[str]:
+    """What means a student and no other, as far as it is known."""
+    yield from filter(None, (student.id, student.number, _account(student)))
+
+
+@lru_cache(10_000)
+def plain(text: str) -> str:
+    """A text without accents, capitals and signs, its words separated by spaces.
+
+    >>> plain("Weiß, Jürgen-Peter")
+    'weiss jurgen peter'
+    """
+    letters = unicodedata.normalize("NFKD", text)
+    kept = "".join(c for c in letters if not unicodedata.combining(c)).casefold()
+    return " ".join(re.findall(r"[^\W_]+", kept))
+
+
+def _ids(students: Sequence[Student]) -> str:
+    return " or ".join(student.id for student in students)
+
+
+def _shown(sender: Sender) -> str:
+    """A sender, as the platform writes it."""
+    words = (sender.name or sender.student_id or sender.email, sender.number)
+    return " ".join(filter(None, words)) or "this one"

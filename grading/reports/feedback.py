@@ -1,0 +1,262 @@
+"""What goes back to students: a page for each, and a zip that Moodle or Canvas takes back.
+
+Moodle's *Upload multiple feedback files in a zip* reads the participant from the name of a folder,
+`Ada Lovelace_4712_assignsubmission_file_` (mod/assign/feedback/file/importziplib.php in Moodle's
+source), and takes any file in it: the page. Canvas's *Upload submissions* reads two numbers from
+the name of the file that was downloaded, and shows what it gets under the name that the student had
+given it (infer_comment_context_from_filename in Canvas's source). A page would stand there as a
+broken notebook; so Canvas gets the graded notebook, with the marks and the comments above it.
+"""
+
+import html
+import io
+import json
+import re
+import secrets
+import shutil
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from book.mathml import formula
+from grading import child, tables
+from grading.child import Trouble
+from grading.intake.exchange import SECRET
+from grading.intake.receipts import Receipt, read_receipt
+from grading.judging.report import PERSON, read_report
+from grading.release.build import known, nbgrader_log
+from grading.reports.marks import (
+    NOT_GRADED,
+    Mark,
+    by_another,
+    comments,
+    everybody,
+    exercises,
+    marks,
+    notebook_path,
+)
+from grading.settings import Places, configuration
+
+PAGE = 60  # seconds of computing for a student's page
+LARGEST_PAGE = 64 << 20  # bytes
+LONGEST_FORMULA = 2_000  # characters
+ALONE = (  # a page asks no host for anything, and runs nothing
+    '<meta http-equiv="Content-Security-Policy" '
+    "content=\"default-src 'none'; form-action 'none'; base-uri 'none'; "
+    "style-src 'unsafe-inline'; img-src data:\">"
+)
+# the start of a path in a download of Moodle's, up to the name of the student's file
+MOODLE_FOLDER = re.compile(r"(?:^|/)([^/_]+_\d+_assignsubmission_[a-z]+)(?:_|/|$)")
+
+
+def feedback(wanted: Sequence[str], places: Places) -> Iterator[str]:
+    """Write a page for each student whose work was graded, and a zip for each platform.
+
+    Args:
+        wanted: exercises; all that were graded if none is named.
+        places: the class.
+
+    Yields:
+        a line for each exercise, each zip, and each page that could not be written.
+    """
+    for exercise in [known(name) for name in wanted] or exercises(places):
+        table = marks(places, [exercise])
+        graded = [
+            student.id
+            for student in everybody(places)
+            if (places.autograded / student.id / exercise).is_dir()
+        ]
+        pages = 0
+        for student in graded:
+            trouble = write_page(exercise, student, places)
+            pages += not trouble
+            if trouble:
+                yield f"{exercise}, {student}: no page: {trouble}"
+        keep_secrets(exercise, graded, table, places)
+        waits = len({mark.student for mark in table if mark.status == PERSON})
+        note = f"; {waits} of them with 0 points for a task that waits for you" if waits else ""
+        yield f"{exercise}: {pages} pages in {places.feedback}{note}"
+        yield from write_zips(exercise, graded, table, places)
+
+
+def page_path(student: str, exercise: str, places: Places) -> Path:
+    """Where a student's page lies."""
+    return places.feedback / student / exercise / f"{exercise}.html"
+
+
+# pages
+
+
+def write_page(exercise: str, student: str, places: Places) -> str:
+    """Write a student's page for an exercise; return what went wrong, or nothing."""
+    report = read_report(exercise, student, places)
+    if report is None:
+        return "it has not been graded"
+    head, trouble = report.status, ""
+    if notebook_path(student, exercise, places).exists():
+        try:
+            child.run(rendered, exercise, student, places, seconds=PAGE, writes=LARGEST_PAGE)
+            return ""
+        except Trouble as error:
+            trouble = str(error)
+            head = "what was handed in is graded, and could not be shown as a page"
+    head, why = (html.escape(text) for text in (f"{exercise}: {head}", report.reason))
+    tables.written(
+        page_path(student, exercise, places),
+        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{head}</title>'
+        f"<h1>{head}</h1><p>{why}</p></html>\n",
+    )
+    return trouble
+
+
+def rendered(exercise: str, student: str, places: Places) -> bytes:
+    """Render a student's page, in a child.
+
+    Raises:
+        ValueError: nbgrader could not make it; the text says why.
+    """
+    from nbconvert.filters.markdown_mistune import IPythonRenderer
+    from nbgrader.converters import GenerateFeedback
+    from nbgrader.converters.base import NbGraderException
+    from nbgrader.coursedir import CourseDirectory
+
+    for name, block in (("inline_math", False), ("block_math", True), ("latex_environment", True)):
+        setattr(IPythonRenderer, name, partial(set_formula, block))  # in this process alone
+    config = configuration(places)
+    config.CourseDirectory.assignment_id = exercise
+    # nbgrader takes a student's name for a pattern
+    config.CourseDirectory.student_id = re.sub(r"([*?[])", r"[\1]", student)
+    config.CourseDirectory.ignore = ["*"]  # the page alone goes to the student
+    directory = CourseDirectory(config=config)
+    with nbgrader_log() as log:
+        try:
+            GenerateFeedback(coursedir=directory, config=config, force=True).start()
+        except NbGraderException as error:
+            why = " ".join(log.getvalue().split())[-250:]
+            raise ValueError(why or "nbgrader could not make it") from error
+    path = page_path(student, exercise, places)
+    text = re.sub(r"(?s)<script.*?</script>", "", path.read_text(encoding="utf-8"))
+    tables.written(path, text.replace("<head>", f"<head>{ALONE}", 1))
+    return b""
+
+
+def set_formula(block: bool, text: str = "", name: str = "", body: str = "") -> str:
+    """A formula as MathML; what is too long, or no formula, stays as it was written."""
+    tex = f"\\begin{{{name}}}{body}\\end{{{name}}}" if name else text
+    if len(tex) < LONGEST_FORMULA:
+        with suppress(Exception):  # whatever a stranger's formula makes of a parser
+            return re.sub(r'\s(href|style|class|id)="[^"]*"', "", formula(tex, block))
+    return html.escape(f"$${tex}$$" if block else f"${tex}$")
+
+
+def keep_secrets(
+    exercise: str, students: Sequence[str], table: Sequence[Mark], places: Places
+) -> None:
+    """Lay beside each page the name under which nbgrader's release_feedback gives it out on a hub.
+
+    A page for a submission that came in another way, or that is not the one that lies in
+    `submitted` now, gets a name that nobody knows.
+    """
+    if not any(places.submitted.glob(f"*/{exercise}/{SECRET}")):
+        return
+    outdated = {mark.student for mark in table if mark.status == NOT_GRADED}
+    for student in students:
+        secret = places.submitted / student / exercise / SECRET
+        folder = page_path(student, exercise, places).parent
+        if not folder.is_dir():
+            continue
+        if secret.exists() and student not in outdated:
+            shutil.copyfile(secret, folder / SECRET)
+        else:
+            (folder / SECRET).write_text(secrets.token_hex(64))
+        (folder / "timestamp.txt").write_text("see the marks")
+
+
+# zips
+
+
+def write_zips(
+    exercise: str, students: Sequence[str], table: Sequence[Mark], places: Places
+) -> list[str]:
+    """Write EXERCISE_moodle.zip and EXERCISE_canvas.zip, as far as receipts name these platforms.
+
+    Args:
+        exercise: its name.
+        students: whose work was graded.
+        table: the marks of the exercise.
+        places: the class.
+
+    Returns:
+        lines for the terminal: the zips, and who has no file in one.
+    """
+    remarks = comments(exercise, places)
+    files: dict[str, dict[str, bytes]] = {"moodle": {}, "canvas": {}}
+    troubles = []
+    for student in students:
+        receipt = read_receipt(student, exercise, places)
+        page = page_path(student, exercise, places)
+        notebook = notebook_path(student, exercise, places)
+        if receipt is None or by_another(student, exercise, places):
+            continue  # a group gets one file, under the name of whoever handed it in
+        if receipt.platform == "moodle" and page.exists():
+            files["moodle"][moodle_name(receipt, exercise)] = page.read_bytes()
+        elif receipt.platform == "canvas" and notebook.exists():
+            text = summary([mark for mark in table if mark.student == student], remarks)
+            try:
+                content = child.run(with_summary, notebook, text)
+            except Trouble as error:
+                troubles.append(f"{exercise}, {student}: nothing for Canvas: {error}")
+            else:
+                files["canvas"][PurePosixPath(receipt.path).name] = content
+    zips = [
+        zipped(places.feedback / f"{exercise}_{platform}.zip", content)
+        for platform, content in files.items()
+        if content
+    ]
+    return [*(f"written: {path}" for path in zips), *troubles]
+
+
+def moodle_name(receipt: Receipt, exercise: str) -> str:
+    """The name by which Moodle takes a page back: the download's folder, and a file in it.
+
+    >>> moodle_name(Receipt("moodle", "Ada_4712_assignsubmission_file_/a.ipynb"), "06_bpe")
+    'Ada_4712_assignsubmission_file_/06_bpe.html'
+
+    Raises:
+        ValueError: the path is none of Moodle's.
+    """
+    folder = MOODLE_FOLDER.search(receipt.path)
+    if folder is None:
+        raise ValueError(f"a path of Moodle's names a participant, this one does not: {receipt}")
+    return f"{folder[1]}_/{exercise}.html"
+
+
+def zipped(path: Path, files: dict[str, bytes]) -> Path:
+    """Write a zip of files by their names."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return tables.written(path, buffer.getvalue())
+
+
+def summary(own: Sequence[Mark], remarks: dict[tuple[str, str], str]) -> str:
+    """A student's marks and the comments on them, as Markdown."""
+    lines = ["## Marks", ""]
+    for mark in own:
+        points = f"{mark.points:g} of {mark.most:g}" if mark.final else mark.status
+        reason = f": {mark.reason}" if mark.reason else ""
+        lines.append(f"- **{mark.task}** {points}{reason}")
+        remark = remarks.get((mark.student, mark.task))
+        lines += [f"  - {' '.join(remark.split())}"] if remark else []
+    return "\n".join(lines)
+
+
+def with_summary(path: Path, text: str) -> bytes:
+    """A graded notebook with a text above it; called in a child."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    first = {"cell_type": "markdown", "id": "marks", "metadata": {}, "source": text}
+    notebook["cells"].insert(0, first)
+    return json.dumps(notebook, indent=1, ensure_ascii=False).encode(errors="replace")

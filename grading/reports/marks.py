@@ -1,0 +1,206 @@
+"""The marks of a class, a row for each student and task.
+
+A mark comes from the report that grading wrote. Points that a person gave in Formgrader win, and
+extra credit adds to whichever score counts. Who is on the roster and handed in nothing has rows
+too, so that nobody is lost between two files.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from grading.desk.records import submission_path
+from grading.intake.due import DueDates, local, read_due_dates
+from grading.intake.receipts import read_receipt
+from grading.intake.roster import Student, read_roster
+from grading.judging.report import ABSENT, GRADED, PERSON, Line, Report, read_report
+from grading.release.build import names, points
+from grading.settings import Places, find_alembic
+
+NOT_GRADED, NOT_DUE = "not graded yet", "not due yet"
+FINAL = (GRADED, ABSENT)  # what a platform may be told; all else waits
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a student has for one task.
+
+    Attributes:
+        student: the id.
+        exercise, task: such as "04_self_attention" and "attend".
+        points, most: what was earned so far, and what could be.
+        status: one of a report's, or NOT_GRADED, or NOT_DUE.
+        reason: one sentence; empty if the task is right.
+    """
+
+    student: str
+    exercise: str
+    task: str
+    points: float
+    most: float
+    status: str
+    reason: str = ""
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing waits for a person or for another run."""
+        return self.status in FINAL
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """What a person entered for a task in Formgrader; None where nothing was entered."""
+
+    score: float | None
+    extra: float | None
+
+
+def notebook_path(student: str, exercise: str, places: Places) -> Path:
+    """Where a student's graded notebook lies, if there is one."""
+    return places.autograded / student / exercise / f"{exercise}.ipynb"
+
+
+def by_another(student: str, exercise: str, places: Places) -> bool:
+    """Whether another member of the group handed in what counts for a student."""
+    receipt = read_receipt(student, exercise, places)
+    return receipt is not None and receipt.by not in ("", student)
+
+
+def everybody(places: Places) -> list[Student]:
+    """The roster in its order, then who handed something in without being on it."""
+    roster = read_roster(places) or []
+    rooms = [room for room in (places.submitted, places.autograded) if room.is_dir()]
+    folders = {path.name for room in rooms for path in room.iterdir() if path.is_dir()}
+    others = folders - {student.id for student in roster}
+    return [*roster, *(Student(name) for name in sorted(others))]
+
+
+def exercises(places: Places) -> list[str]:
+    """The exercises that somebody handed in, or that have been graded."""
+    return [
+        name
+        for name in names()
+        if any(places.submitted.glob(f"*/{name}")) or any(places.autograded.glob(f"*/{name}"))
+    ]
+
+
+def submitted_notebooks(exercise: str, places: Places) -> Iterator[Any]:
+    """What nbgrader's gradebook has of each student's notebook for an exercise."""
+    from nbgrader.api import Gradebook, MissingEntry
+
+    if not places.has_gradebook():
+        return
+    find_alembic()
+    with Gradebook(places.gradebook, "attention") as gradebook:
+        try:
+            submissions = gradebook.assignment_submissions(exercise)
+        except MissingEntry:
+            return
+        for submission in submissions:
+            yield from submission.notebooks
+
+
+def by_hand(exercise: str, places: Places) -> dict[tuple[str, str], ByHand]:
+    """What people entered in Formgrader for an exercise, by student and task."""
+    return {
+        (notebook.student.id, grade.name): ByHand(grade.manual_score, grade.extra_credit)
+        for notebook in submitted_notebooks(exercise, places)
+        for grade in notebook.grades
+    }
+
+
+def comments(exercise: str, places: Places) -> dict[tuple[str, str], str]:
+    """What people wrote about an answer in Formgrader, by student and task."""
+    return {
+        (notebook.student.id, comment.name.removesuffix("_answer")): comment.manual_comment
+        for notebook in submitted_notebooks(exercise, places)
+        for comment in notebook.comments
+        if comment.manual_comment
+    }
+
+
+def absent_or_waiting(student: str, exercise: str, places: Places, dates: DueDates) -> Line:
+    """The line for each task of somebody whose work has no report."""
+    if submission_path(exercise, student, places).exists():
+        return Line(0.0, 0.0, NOT_GRADED, f"run make grade NAME={exercise}")
+    limit = dates.due(student, exercise)
+    if limit and limit > datetime.now(UTC):
+        return Line(0.0, 0.0, NOT_DUE, f"due {local(limit)}")
+    return Line(0.0, 0.0, ABSENT, "nothing was handed in")
+
+
+def outdated(report: Report, places: Places) -> bool:
+    """Whether another file was handed in since the report was written."""
+    path = submission_path(report.exercise, report.student, places)
+    if report.submission is None or not path.exists():
+        return False
+    return hashlib.sha256(path.read_bytes()).hexdigest() != report.submission
+
+
+def lines_of(student: str, exercise: str, places: Places, dates: DueDates) -> dict[str, Line]:
+    """The lines of a student's work by task, before people's points."""
+    most = points(exercise)
+    report = read_report(exercise, student, places)
+    if report is None or report.status == ABSENT:
+        line = absent_or_waiting(student, exercise, places, dates)
+        return {task: replace(line, most=most[task]) for task in most}
+    again = f"run make grade NAME={exercise}"
+    lines = {
+        task: report.tasks.get(task, Line(0.0, most[task], NOT_GRADED, again)) for task in most
+    }
+    if outdated(report, places):
+        why = f"another file lies there since it was graded: {again}"
+        return {task: replace(lines[task], status=NOT_GRADED, reason=why) for task in lines}
+    for task in lines.keys() & report.before.keys():
+        lines[task] = asked_again(lines[task], report.before[task])
+    return lines
+
+
+def asked_again(line: Line, before: float) -> Line:
+    """The line of a task for which a person gave points to an earlier hand-in."""
+    noun = "point was" if before == 1 else "points were"
+    why = f"{before:g} {noun} given by hand for an earlier hand-in: give points again in Formgrader"
+    return replace(line, status=PERSON, reason=why)
+
+
+def with_hand(line: Line, given: ByHand) -> Line:
+    """A line with what a person entered: a score wins, extra credit adds to what counts."""
+    if line.status == NOT_GRADED:  # the points belong to another file
+        return line
+    extra = given.extra or 0.0
+    if given.score is None:
+        return replace(line, points=line.points + extra)
+    why = f"by hand; before: {line.reason}" if line.reason else "by hand"
+    return replace(line, points=given.score + extra, status=GRADED, reason=why)
+
+
+def marks(places: Places, wanted: Sequence[str] = ()) -> list[Mark]:
+    """The marks of a class: one for each student, exercise and task.
+
+    Args:
+        places: the class.
+        wanted: exercises; all of which there is something if none is named.
+    """
+    table, students, dates = list[Mark](), everybody(places), read_due_dates(places)
+    for exercise in wanted or exercises(places):
+        given = by_hand(exercise, places)
+        for student in students:
+            for task, line in lines_of(student.id, exercise, places, dates).items():
+                entered = given.get((student.id, task), ByHand(None, None))
+                row = with_hand(line, entered)
+                about = (row.points, row.most, row.status, row.reason)
+                table.append(Mark(student.id, exercise, task, *about))
+    return table
+
+
+def totals(table: Sequence[Mark]) -> dict[tuple[str, str], float | None]:
+    """The points of each student in each exercise; None while something of them waits."""
+    sums: dict[tuple[str, str], float | None] = {}
+    for mark in table:
+        key = mark.student, mark.exercise
+        before = sums.get(key, 0.0)
+        sums[key] = before + mark.points if mark.final and before is not None else None
+    return sums
