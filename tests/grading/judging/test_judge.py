@@ -123,8 +123,10 @@ ORDINARY: dict[str, tuple[dict[str, str], str, str]] = {
         "stopped at no_such",
     ),
     "a package that stands for one that is missing": (
-        {"double": CALLS_HELPER, "above": "raise RuntimeError('this uses a.b, which is not there "
-         "in grading: write it')"},
+        {
+            "double": CALLS_HELPER,
+            "above": "raise RuntimeError('this uses a.b, which is not there in grading: write it')",
+        },
         PERSON,
         "cell 2 stopped at a.b",
     ),
@@ -140,7 +142,7 @@ ORDINARY: dict[str, tuple[dict[str, str], str, str]] = {
     ),
     "a helper nowhere": ({"double": CALLS_HELPER}, GRADED, "NameError"),
     "no function": ({"double": "x = 1"}, PERSON, "no cell defines double"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", ORDINARY)
@@ -239,11 +241,15 @@ FORGED: dict[str, tuple[bytes, str]] = {
     "in another cell": (line_of(GOOD, cell=TOP), "no answer"),
     "too deep": (line_of(json.loads("[" * 300 + "]" * 300)), "no answer"),
     "points": (
-        json.dumps({"cell": CHECK, "outputs": [{"output_type": "execute_result",
-                    "data": {"text/plain": "2.0"}}]}).encode(),
+        json.dumps(
+            {
+                "cell": CHECK,
+                "outputs": [{"output_type": "execute_result", "data": {"text/plain": "2.0"}}],
+            }
+        ).encode(),
         "no answer",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", FORGED)
