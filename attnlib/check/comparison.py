@@ -126,9 +126,14 @@ def _likeliest(
     if best:
         return shown[best][0], best
     outputs, due = [answer.output for answer in answers], [case.expected for case in cases]
-    if outputs[0] is not None and _all_same(outputs) and not _all_same(due):
+    if not _is_nothing(outputs[0]) and _all_same(outputs) and not _all_same(due):
         return found[0][0], "the same answer whatever it is given: it must depend on the input"
     return next((f for f in found if isinstance(answers[f[0]].output, Raised)), found[0])
+
+
+def _is_nothing(value: Any) -> bool:
+    """Whether an answer is None or NaN: it says more than that all answers are the same."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _all_same(values: Sequence[Any]) -> bool:
@@ -206,7 +211,9 @@ def _array_difference(expected: Any, answer: Any, tolerance: float, name: str) -
     if kind == torch.float64 and (a.isnan() & ~e.isnan()).any():
         wanted += " (NaN comes of 0/0, ∞ − ∞ or 0 · ∞; look for what is 0 or ∞ there)"
     elif kind == torch.float64 and (a.isinf() & ~e.isinf()).any():
-        wanted += " (∞ comes of a division by 0, or of log 0; look for what is 0 there)"
+        wanted += " (∞ comes of a division by 0, of log 0, or of numbers that grow and grow)"
+    if not place:
+        return f"{name} is {got}, expected {wanted}"
     return (
         f"{int((~right).sum())} of {right.numel()} values of {name} differ; "
         f"the largest difference is at {place}: got {got}, expected {wanted}"

@@ -21,7 +21,7 @@ def sentence(error: str, args: Sequence[Any]) -> str:
         args: what the function was called with.
 
     >>> sentence("RuntimeError: index out of range in self", ())[:34]
-    'an index is larger than its axis: '
+    'an index lies outside of its axis:'
     >>> sentence("ValueError: my own shape", ())
     ''
     """

@@ -2,8 +2,8 @@
 
 import ast
 import inspect
-import linecache
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -37,13 +37,20 @@ def refused_at_home(answer: Callable[..., Any], forbidden: Iterable[str]) -> str
     for one in queue:
         function: Any = inspect.unwrap(one if inspect.isfunction(one) else type(one).__call__)
         if inspect.isfunction(function) and not _path(function):
-            cell = "".join(linecache.getlines(function.__code__.co_filename))
             bound = [function.__globals__.get(name) for name in function.__code__.co_names]
-            paths = [*map(_path, bound), *reached(cell)]
+            paths = [*map(_path, bound), *reached(_source(function))]
             if told := refused(paths, forbidden) or _absent(paths):
                 return told
             queue += [v for v in bound if inspect.isfunction(v) and v not in queue]
     return ""
+
+
+def _source(function: Callable[..., Any]) -> str:
+    """The text of a function alone: what stands beside it in its cell may be a test of it."""
+    try:
+        return textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        return ""  # it was not written in a cell
 
 
 def _path(value: Any) -> str:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 LARGEST = 1_000_000  # values in one tensor of an answer
+FEW = 12  # values of a tensor that a message shows
 _NAMES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64"
 DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _NAMES.split()}
 USUAL = ("float32", "int64", "bool")  # dtypes that torch.tensor finds by itself
@@ -143,7 +144,7 @@ def brief(value: Any) -> str:
     'tensor([1.0, 1.0], dtype=torch.float64)'
     """
     if isinstance(value, Tensor | np.ndarray):
-        if value.ndim < 2 and math.prod(value.shape) <= 6:
+        if math.prod(value.shape) <= FEW:
             dtype = dtype_name(value)
             told = "" if dtype in USUAL else f", dtype=torch.{dtype}"
             return f"tensor({brief(value.tolist())}{told})"

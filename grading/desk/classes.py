@@ -34,7 +34,7 @@ from grading.judging.report import ABSENT, PERSON, TIMED_OUT, Line, Report
 from grading.release.build import BuildError, names, points
 from grading.release.build import known as known_exercise
 from grading.sandbox.run import unusable
-from grading.sandbox.watch import Doubt, SandboxError
+from grading.sandbox.watch import Doubt, Limits, SandboxError
 from grading.settings import ROOT, Places
 from grading.tables import flat
 from grading.tasks import exercise
@@ -268,6 +268,7 @@ def alone(name: str, student: str, how: How, make: Make) -> Report:
     """
     try:
         work = present(name, student, how)
+        work = replace(work, limits=impatient(work.limits))
         try:
             with staffed(make) as executor:
                 graded = result(executor.submit(grade, work), executor)
@@ -279,6 +280,15 @@ def alone(name: str, student: str, how: How, make: Make) -> Report:
         return keep(replace(graded, report=for_a_person(graded.report)), how)
     except FAULTS as error:
         raise stopped(student, error, how) from None
+
+
+def impatient(limits: Limits) -> Limits:
+    """Limits for a second try, when nothing else runs: by the clock, twice what may be computed."""
+    return replace(
+        limits,
+        cell_patience=min(limits.cell_patience, 2 * limits.cell_seconds),
+        total_patience=min(limits.total_patience, 2 * limits.total_seconds),
+    )
 
 
 def timed_out(report: Report) -> bool:

@@ -1,11 +1,12 @@
 """Takes in what a class handed in: a folder or a zip with whatever names, each file accounted for.
 
-Whatever was read is kept in `collected/` under its content, so that nothing is ever overwritten
-without a copy, and no more than one file is in memory at a time, that of a child, which alone reads
-what was handed in (`grading.child`). Nothing is unpacked by the names in an archive, and nothing in
-a file is run or believed: the platform's name for it says whose it is (`platforms`, `whose`), its
-cells say what it answers (`recognise`), and the latest of each student is placed (`placing`). In an
-exchange students choose the names; there the machine's own word counts (`exchange`).
+Notebooks and zips are read, by their names; other files are only counted. Whatever was read is kept
+in `collected/` under its content, so that nothing is ever overwritten without a copy, and no more
+than one file is in memory at a time, that of a child, which alone reads what was handed in
+(`grading.child`). Nothing is unpacked by the names in an archive, and nothing in a file is run or
+believed: the platform's name for it says whose it is (`platforms`, `whose`), its cells say what it
+answers (`recognise`), and the latest of each student is placed (`placing`). In an exchange students
+choose the names; there the machine's own word counts (`exchange`).
 """
 
 import hashlib
@@ -21,11 +22,11 @@ from typing import Any
 from grading import child, tables
 from grading.child import Trouble
 from grading.intake import exchange
-from grading.intake.due import local, read_due_dates
+from grading.intake.due import local, read_due_dates, released_exercises
 from grading.intake.files import LARGEST, File, Upload, uploads
 from grading.intake.gradescope import METADATA, read_metadata
 from grading.intake.placing import HandIn, because, doubted, keep, settled, shared
-from grading.intake.platforms import HUB, Sender, export, is_noise
+from grading.intake.platforms import HUB, Export, Sender, export, is_noise
 from grading.intake.recognise import NOTEBOOK, read_notebook, signatures, usual, which_exercise
 from grading.intake.roster import Student, read_roster
 from grading.intake.whose import owners
@@ -59,12 +60,15 @@ def collect(source: Path, places: Places, pattern: str = "") -> list[HandIn]:
     roster, dates = read_roster(places), read_due_dates(places)
     signatures()  # read here once, so that no child has to
     senders: Reader = from_account
+    others = list[HandIn]()
     if exchange.is_exchange(source):
         there = list(exchange.uploads(source))
     else:
         there = [upload for upload in uploads(source) if not is_noise(upload.path)]
-        senders = reader(source, there, pattern, roster)
-    rows = [row for upload in there for row in received(upload, places)]
+        exported = read_export(source, there, pattern, roster)
+        senders, others = exported.senders, unread(there, exported.depth)
+        there = [upload for upload in there if is_read(upload.path)]
+    rows = others + [row for upload in there for row in received(upload, places)]
     rows = [owned for row in rows for owned in with_owners(row, senders(row.path), roster)]
     rows = shared(doubted(rows, places), roster or [])
     rows = settled(rows, places, dates)
@@ -74,9 +78,9 @@ def collect(source: Path, places: Places, pattern: str = "") -> list[HandIn]:
     return rows
 
 
-def reader(
+def read_export(
     source: Path, there: Sequence[Upload], pattern: str, roster: Sequence[Student] | None
-) -> Reader:
+) -> Export:
     """How the names in an export are read.
 
     Raises:
@@ -93,7 +97,7 @@ def reader(
             except Trouble as error:
                 reason = f"{upload.path} cannot be read: {error}. Download the export again"
                 raise BuildError(reason) from None
-    return replace(exported, submitters=people).senders
+    return replace(exported, submitters=people)
 
 
 def from_account(path: str) -> list[Sender]:
@@ -105,6 +109,34 @@ def gradescope_metadata(upload: Upload) -> bytes:
     """Gradescope's metadata as JSON, in a child."""
     (file,) = upload.read()
     return json.dumps(read_metadata(file.content)).encode()
+
+
+# what is not read
+
+
+def is_read(path: str) -> bool:
+    """Whether a file may be a notebook, or hold one, by its name."""
+    return bool(NOTEBOOK.search(path)) or path.casefold().endswith(".zip")
+
+
+def unread(there: Sequence[Upload], depth: int) -> list[HandIn]:
+    """For each outermost name below the lecturer's own folders, a row that counts other files."""
+    others: dict[str, list[str]] = {}
+    for upload in there:
+        if not is_read(upload.path):
+            parts = upload.path.split("/")
+            outer = "/".join(parts[: depth + 1])
+            others.setdefault(outer, []).append("/".join(parts[depth + 1 :]) or parts[-1])
+    return [
+        HandIn("", "", "not recognised", path=outer, reason=_not_read(names))
+        for outer, names in others.items()
+    ]
+
+
+def _not_read(names: Sequence[str]) -> str:
+    """That files are not read, and why."""
+    count = "1 other file is" if len(names) == 1 else f"{len(names):,} other files are"
+    return f"{count} not read, such as {names[0][:100]}: no name ends in .ipynb or .zip"
 
 
 # reading, in a child
@@ -186,7 +218,7 @@ def _with_owner(row: HandIn, sender: Sender, roster: Sequence[Student] | None) -
 
 def missing(rows: Sequence[HandIn], roster: Sequence[Student], places: Places) -> list[HandIn]:
     """Who is on the roster and has handed in nothing for an exercise that was collected."""
-    exercises = sorted({row.exercise for row in rows if row.exercise})
+    exercises = sorted({row.exercise for row in rows} & released_exercises(places))
     return [
         HandIn(student.id, name, "missing", reason=f"nothing from {student.name or student.id}")
         for name in exercises

@@ -12,7 +12,8 @@ from itertools import islice
 from grading import tables
 from grading.intake.platforms import in_table
 from grading.intake.receipts import read_receipt
-from grading.release.build import BuildError, known
+from grading.intake.roster import read_roster
+from grading.release.build import BuildError, known, names
 from grading.settings import Places, find_alembic, timestamp
 
 
@@ -34,6 +35,11 @@ class DueDates:
         dates = (self.dates.get(exercise), *map(self.extensions.get, keys))
         return max(filter(None, dates), default=None)
 
+    def extended(self, student: str, exercise: str) -> bool:
+        """Whether a student has more time than the others."""
+        keys = (student.casefold(), exercise), (student.casefold(), "")
+        return any(key in self.extensions for key in keys)
+
     def late(self, student: str, exercise: str, time: datetime | None) -> str:
         """How late work came that was handed in at a time, in words; empty if it was in time."""
         limit = self.due(student, exercise)
@@ -48,7 +54,26 @@ def read_due_dates(places: Places) -> DueDates:
     Raises:
         BuildError: extensions.csv cannot be used.
     """
-    return DueDates(due_dates(places), read_extensions(places))
+    extensions, roster = read_extensions(places), read_roster(places)
+    ids = {student.id.casefold() for student in roster or ()}
+    strangers = sorted({student for student, _ in extensions if roster and student not in ids})
+    if strangers:
+        raise BuildError(
+            f"{places.extensions} gives more time to {', '.join(strangers)}, and the roster has"
+            " no such id: write the ids of the roster"
+        )
+    return DueDates(due_dates(places), extensions)
+
+
+def released_exercises(places: Places) -> set[str]:
+    """The exercises that the gradebook knows; all of them if there is no gradebook."""
+    if not places.has_gradebook():
+        return set(names())
+    from nbgrader.api import Gradebook
+
+    find_alembic()
+    with Gradebook(places.gradebook, "attention") as gradebook:
+        return {assignment.name for assignment in gradebook.assignments}
 
 
 def due_dates(places: Places) -> dict[str, datetime]:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from grading.intake.recognise import NOTEBOOK
 from grading.release.build import BuildError
 
 LARGEST = 20 << 20  # bytes of a file
@@ -127,9 +128,12 @@ def _opened(file: File) -> Iterator[File]:
 
 
 def _in_zip(archive: zipfile.ZipFile, before: str, time: datetime) -> Iterator[File]:
-    """The files of a zip that a student handed in, all with the time of that zip."""
+    """The files of a zip that a student handed in, all with the time of that zip.
+
+    Notebooks come first, since there is a limit to what is read.
+    """
     total = 0
-    for entry in archive.infolist():
+    for entry in sorted(archive.infolist(), key=lambda entry: not NOTEBOOK.search(entry.filename)):
         if not entry.is_dir():
             file = _entry(archive, entry, before, time)
             total += len(file.content)

@@ -91,7 +91,7 @@ def keep(places: Places, row: HandIn, content: bytes) -> Path:
 def doubted(rows: Sequence[HandIn], places: Places) -> list[HandIn]:
     """The rows, those doubtful whose name two people may have: the platform numbers them apart."""
     numbers: dict[tuple[str, str], set[str]] = {}
-    for row in filter(_only_named, rows):
+    for row in filter(_counts, rows):
         mine = {row.sender.number, _number_placed(row, places)} - {""}
         numbers.setdefault((row.student, row.exercise), set()).update(mine)
     checked = []
@@ -142,14 +142,15 @@ def shared(rows: Sequence[HandIn], roster: Sequence[Student]) -> list[HandIn]:
 def settled(rows: Sequence[HandIn], places: Places, dates: DueDates) -> list[HandIn]:
     """Of each student's files for an exercise, place the latest, unless a later one lies there.
 
-    A file that cannot be read counts only if there is no other.
+    A file that cannot be read counts only if there is no other. A file that counts for nobody has a
+    row for the one who handed it in, or for one of the group.
     """
     latest: dict[tuple[str, str], HandIn] = {}
     for row in filter(_counts, rows):
         key = (row.student, row.exercise)
         if key not in latest or _rank(row) >= _rank(latest[key]):
             latest[key] = row
-    settled_rows = []
+    settled_rows, listed = list[HandIn](), {row.path for row in latest.values()}
     for row in rows:
         winner = latest.get((row.student, row.exercise))
         if not row.counts or winner is None:
@@ -158,7 +159,8 @@ def settled(rows: Sequence[HandIn], places: Places, dates: DueDates) -> list[Han
             same = [_time(other) for other in rows if other.counts and _alike(other, row)]
             first = replace(row, time=min(same))  # handed in again unchanged is no delay
             settled_rows.append(_placed(first, places, dates))
-        elif row.by == row.student or _alike(row, winner):
+        elif row.by == row.student or _alike(row, winner) or row.path not in listed:
+            listed.add(row.path)
             why = "the same as" if _alike(row, winner) else "in its place counts"
             settled_rows.append(because(row, f"{why} {winner.path}", "duplicate"))
     return settled_rows
@@ -195,7 +197,8 @@ def _placed(row: HandIn, places: Places, dates: DueDates) -> HandIn:
     elif path.exists() and row.status == "unreadable" and not child.run(damage, path):
         return because(row, "in its place counts the one that was collected before", "duplicate")
     place(row, places)
-    late = "the platform marks it as late" if row.sender.late else ""
+    extended = dates.extended(row.student, row.exercise)
+    late = "the platform marks it as late" if row.sender.late and not extended else ""
     late = late or dates.late(row.student, row.exercise, row.time if row.timed else None)
     return because(row, late, "late" if late and row.status == "collected" else "")
 

@@ -1,9 +1,10 @@
 """What platforms export: one table of the names that they give, and what such a name says.
 
 A name is written by the platform, so it is believed: whose the file is, and for some platforms
-when it was handed in. What a student called the file stands behind it and says nothing. Named
-groups are those of nbgrader's `zip_collect`, with three more: `name`, `number` (the platform's
-own id of the person or the group) and `late`.
+when it was handed in. What a student called the file stands behind it and says nothing, even if it
+looks like a platform's name: the first that fits counts. Named groups are those of nbgrader's
+`zip_collect`, with three more: `name`, `number` (the platform's own id of the person or the group)
+and `late`.
 
 Times: the zips of Moodle and Canvas are made when they are downloaded, and a clone of a repository
 has the time of cloning, so for these nothing is known of when a file was handed in; Canvas marks
@@ -11,7 +12,6 @@ what is late. Blackboard and Brightspace write the time into the name, Gradescop
 """
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +24,7 @@ from grading.release.build import BuildError, names
 
 PLAIN, OWN, HUB = "folder", "pattern", "hub"  # whose files keep the time of handing in
 GRADESCOPE = "gradescope"
+MOST_ABOVE = 4  # folders of a lecturer's own above a platform's names
 GROUPS = (
     *("student_id", "name", "first_name", "last_name", "email", "number"),
     *("late", "timestamp", "file_id", "filename"),
@@ -50,6 +51,7 @@ class Sender:
         number: the platform's own id of the person or the group.
         late: whether the platform says that the file is late.
         time: when it was handed in, if the platform wrote that down.
+        before: in Blackboard's names, the title and the account, which may both have a "_".
     """
 
     platform: str
@@ -59,6 +61,7 @@ class Sender:
     number: str = ""
     late: bool = False
     time: datetime | None = None
+    before: str = ""
 
     @property
     def timed(self) -> bool:
@@ -89,24 +92,22 @@ SHAPES = (
     ),
     # lib/content_zipper.rb of Canvas, get_filename and add_upload_submission:
     # lastfirst_[LATE_]USER_FILE_name.ipynb, and without names [LATE_]anon_CODE_FILE_name.ipynb
+    # The latter stands first: a file's own name may begin with digits, as those of exercises do.
+    Shape("canvas", r"(?P<late>LATE_)?anon_(?P<number>[^_]+)_(?P<file_id>\d+)_(?P<filename>.+)"),
     Shape(
         "canvas",
         r"(?P<name>\w+?)_(?P<late>LATE_)?(?P<number>\d+)_(?P<file_id>\d+)_(?P<filename>.+)",
     ),
-    Shape("canvas", r"(?P<late>LATE_)?anon_(?P<number>[^_]+)_(?P<file_id>\d+)_(?P<filename>.+)"),
     # Gradescope's "Download Submissions": submission_NUMBER/…; submission_metadata.yml says whose
     Shape(GRADESCOPE, r"submission_(?P<number>\d+)"),
     # Blackboard's "Assignment File Download", as nbgrader's zip_collect and bb-file-cleanup read
     # it: TITLE_USERNAME_attempt_2016-01-30-15-00-00_problem1.ipynb
-    Shape(
-        "blackboard",
-        r".+_(?P<student_id>[^_]+)_attempt_(?P<timestamp>\d{4}(-\d\d){5})_(?P<filename>.+)",
-    ),
+    Shape("blackboard", r"(?P<before>.+?)_attempt_(?P<timestamp>\d{4}(-\d\d){5})_(?P<filename>.+)"),
     # Brightspace's download, as grader_helper, multi-clone and GradeFast read it:
     # 123456-789012 - [GROUP - ][USERNAME ]NAME - Nov 28, 2026 1000 AM[ - name.ipynb]
     Shape(
         "brightspace",
-        r"(?P<number>\d+)-\d+ - (.+ - )?(?P<name>((?! - ).)+)"
+        r"(?P<number>\d+)-\d+ - (.+? - )??(?P<name>((?! - ).)+)"
         r" - (?P<timestamp>[^-]*\d{4} [^-]*?)( - (?P<filename>.+))?",
     ),
     # GitHub Classroom: repositories ASSIGNMENT-USERNAME or ASSIGNMENT-TEAM, which `gh classroom
@@ -125,12 +126,13 @@ def read_groups(platform: str, groups: Mapping[str, str | None]) -> Sender:
     name = words.get("name") or f"{words.get('first_name', '')} {words.get('last_name', '')}"
     return Sender(
         platform,
-        words.get("student_id", ""),
+        words.get("student_id") or words.get("before", "").rpartition("_")[2],
         name.strip(),
         words.get("email", ""),
         words.get("number", ""),
         bool(words.get("late")),
         moment(words.get("timestamp", "")),
+        words.get("before", ""),
     )
 
 
@@ -209,8 +211,7 @@ def export(paths: Sequence[str], pattern: str, students: frozenset[str]) -> Expo
     """
     if pattern:
         return Export(own_pattern(pattern))
-    depths = Counter(_depth(path) for path in paths)
-    depth = depths.most_common(1)[0][0] if depths else None  # a few have names of their own
+    depth = _depth(paths, students)
     if depth is None:
         depth = 1 if _wrapped(paths, students) else 0
     return Export(depth=depth)
@@ -240,16 +241,39 @@ def in_table(part: str) -> Sender | None:
     return next((sender for shape in SHAPES if (sender := shape.read(part))), None)
 
 
-def _depth(path: str) -> int | None:
-    """How many folders stand above the first name of a platform; None if there is no such name."""
-    return next((i for i, part in enumerate(path.split("/")) if in_table(part)), None)
+def _depth(paths: Sequence[str], students: frozenset[str], most: int = MOST_ABOVE) -> int | None:
+    """How many folders stand above the names of a platform; None if no platform's are found.
+
+    Names count, and not files. Each outermost folder has a vote on how deep they stand, and all
+    have to agree: whatever one student called files changes nothing for the others.
+    """
+    inside = _folders(paths)
+    shaped = [name for name in inside if in_table(name)]
+    if shaped:  # a few students may have names of which the table knows nothing
+        return 0 if 2 * len(shaped) > len(inside) else None
+    if not most or inside.keys() & students:
+        return None
+    votes = {_depth(inner, students, most - 1) for inner in inside.values() if inner}
+    vote = votes.pop() if len(votes) == 1 else None
+    return None if vote is None else vote + 1
+
+
+def _folders(paths: Sequence[str]) -> dict[str, list[str]]:
+    """The paths in each outermost folder, by its name; none for a file."""
+    inside: dict[str, list[str]] = {}
+    for path in paths:
+        outer, _, inner = path.partition("/")
+        inside.setdefault(outer, []).extend([inner] if inner else [])
+    return inside
 
 
 def _wrapped(paths: Sequence[str], students: frozenset[str]) -> bool:
-    """Whether the one folder that holds everything is the class's, and no student's."""
-    outer = {path.partition("/")[0] for path in paths}
+    """Whether one folder is the class's: no student's, and no student's file lies beside it."""
+    inside = _folders(paths)
+    folders = [name for name, inner in inside.items() if inner]
+    loose = [name for name, inner in inside.items() if not inner and plain_sender([name])]
     people = {person.student_id for path in paths for person in plain_sender(path.split("/")[1:])}
-    return len(outer) == 1 and len(people) > 1 and not outer & students
+    return len(folders) == 1 and not loose and len(people) > 1 and folders[0] not in students
 
 
 def plain_sender(parts: Sequence[str]) -> list[Sender]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import nbformat
-from nbformat import NotebookNode, ValidationError
+from nbformat import NotebookNode
 
 from grading.intake.sources import defines, definition, resting_on, same_code
 from grading.intake.texts import attached, tame
@@ -123,7 +123,9 @@ def converted(content: Mapping[str, Any]) -> Any:
     """
     try:
         return nbformat.convert(nbformat.from_dict(content), 4)  # type: ignore[no-untyped-call]
-    except (AttributeError, LookupError, TypeError, ValueError, ValidationError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # of a damaged one nbformat may raise anything
         told = f"{type(error).__name__}: {error}"
         raise ValueError(f"the notebook is of an old format and damaged ({told})") from None
 

@@ -48,7 +48,7 @@ class Form:
     name: tuple[str, ...] = ("name",)
     email: tuple[str, ...] = ("email",)
     number: tuple[str, ...] = ()
-    group: tuple[str, ...] = ()
+    group: tuple[str, ...] = ("group",)
 
 
 # A group of Moodle's participants, and a section, may be a whole seminar: neither hands in together
@@ -75,7 +75,6 @@ FORMS = (
         name=("full name",),
         email=("email address",),
         number=("identifier",),
-        group=("group",),
     ),
     # Moodle, the participants or the grades of a course
     Form(
@@ -94,7 +93,7 @@ FORMS = (
     # Gradescope, the roster
     Form(marks=("sid", "email"), id=("sid", "email")),
     # our own, and nbgrader's
-    Form(marks=("id",), id=("id",), number=("number",), group=("group",)),
+    Form(marks=("id",), id=("id",), number=("number",)),
 )
 
 

@@ -5,13 +5,16 @@ Python at all, such as one with a typing error, only `def name(` at the start of
 """
 
 import ast
+import dis
 import re
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from types import CodeType
 
 MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
+TAKING = {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}  # the value of a global name
 DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -23,13 +26,30 @@ class Statement:
         text: its lines, with decorators.
         sign: the same for two statements that differ in spaces, comments or quotation marks only.
         binds: the names that it gives a value: a function's own, what is assigned or imported.
-        uses: the names that occur in it.
+        node: it, as Python reads it.
     """
 
     text: str
     sign: str
     binds: frozenset[str]
-    uses: frozenset[str]
+    node: ast.stmt = field(compare=False)
+
+    def uses(self) -> set[str]:
+        """The global names whose values it takes, or a function within it when it runs.
+
+        None that is a function's own; none at all of a statement that Python refuses to run.
+        """
+        module, flags = ast.Module([self.node], []), ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of `x is 1`, and the like
+                codes: list[CodeType] = [compile(module, "<cell>", "exec", flags)]
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return set()
+        for code in codes:
+            codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+        steps = [step for code in codes for step in dis.get_instructions(code)]
+        return {step.argval for step in steps if step.opname in TAKING}
 
 
 @cache
@@ -53,7 +73,7 @@ def _read(node: ast.stmt, lines: list[str]) -> Statement:
         text="\n".join(lines[first - 1 : node.end_lineno]),
         sign=ast.dump(node),
         binds=frozenset(_bound(node)),
-        uses=frozenset(part.id for part in ast.walk(node) if isinstance(part, ast.Name)),
+        node=node,
     )
 
 
@@ -95,7 +115,7 @@ def definition(source: str, name: str) -> str:
 
 
 def resting_on(sources: Iterable[str], name: str) -> str:
-    """The text of the last statement that binds a name, and of all on which it rests.
+    """The text of the last statement that binds a name, and behind it of all on which it rests.
 
     Args:
         sources: code cells in their order.
@@ -110,7 +130,7 @@ def resting_on(sources: Iterable[str], name: str) -> str:
     needed = dict.fromkeys([last[name]] if name in last else [])
     queue = list(needed)
     for statement in queue:
-        new = {last[used] for used in sorted(statement.uses & last.keys())} - needed.keys()
+        new = {last[used] for used in sorted(statement.uses() & last.keys())} - needed.keys()
         needed |= dict.fromkeys(new)
         queue += new
     return "\n".join(statement.text for statement in needed)

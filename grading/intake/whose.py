@@ -37,20 +37,43 @@ def owners(sender: Sender, roster: Sequence[Student] | None) -> Owners:
 
 def listed(sender: Sender, roster: Sequence[Student]) -> Owners:
     """Whom of the roster a sender means: a group, or a student by number, id, e-mail or name."""
-    group = sender.name or sender.student_id
-    if members := [s.id for s in roster if s.group and plain(s.group) == plain(group)]:
-        return Owners(tuple(members), by=group)
     keyed = _by_key(sender, roster)
+    group = sender.name or sender.student_id
+    members = [s for s in roster if _run(group) and _run(s.group) == _run(group)]
+    if members and all(student in members for student in keyed):  # others may bear the group's name
+        return Owners(tuple(member.id for member in members), by=group)
     named = [student for student in roster if _is_called(student, sender)]
     if keyed and (keyed[0] not in named if named else _is_strange(keyed[0], sender)):
         name = f"that of {_ids(named)}" if named else "not"
         return Owners(reason=f"its number or id is that of {_ids(keyed)}, its name is {name}")
     meant = keyed or named
+    if len(meant) == 1 and not keyed and _contradicts(meant[0], sender):
+        reason = f"{_shown(sender)} has the name of {_ids(meant)}, and another number or address"
+        return Owners(reason=f"{reason}: correct the roster, or call the file ID_EXERCISE.ipynb")
     if len(meant) == 1:
         return Owners((meant[0].id,), bool(keyed), meant[0].id)
     if meant:
-        return Owners(reason=f"{_shown(sender)} may be {_ids(meant)}: write numbers in the roster")
+        numbers = "write the platform's numbers into the roster's column number"
+        return Owners(reason=f"{_shown(sender)} may be {_ids(meant)}: {numbers}")
     return Owners(reason=f"nobody on the roster is {_shown(sender)}")
+
+
+def _contradicts(student: Student, sender: Sender) -> bool:
+    """Whether a person of the same name is another one, by what a platform never changes.
+
+    Moodle's numbers are others in every assignment, and so they tell nothing here.
+    """
+    pairs = {
+        "canvas": [(sender.number, student.number)],
+        "gradescope": [(sender.student_id, student.id), (sender.email, student.email)],
+    }
+    known = [pair for pair in pairs.get(sender.platform, ()) if all(pair)]
+    return bool(known) and all(one.casefold() != other.casefold() for one, other in known)
+
+
+def _run(text: str) -> str:
+    """A name as Canvas writes it: without capitals, signs and spaces."""
+    return plain(text).replace(" ", "")
 
 
 def _is_strange(student: Student, sender: Sender) -> bool:
@@ -76,6 +99,9 @@ def unlisted(sender: Sender) -> Owners:
 def _by_key(sender: Sender, roster: Sequence[Student]) -> list[Student]:
     """The students whom a number, an id or an address means, the surest first."""
     local = sender.email.partition("@")[0]
+    ends = [s for s in roster if _ends(sender.before, s.id) or _ends(sender.before, s.number)]
+    if ends:  # of a_smith and smith the longer one
+        return [max(ends, key=lambda student: max(len(student.id), len(student.number)))]
     tiers = (
         (sender.number, lambda student: student.number),
         (sender.student_id, lambda student: student.id),
@@ -93,6 +119,11 @@ def _by_key(sender: Sender, roster: Sequence[Student]) -> list[Student]:
     return []
 
 
+def _ends(before: str, key: str) -> bool:
+    """Whether what Blackboard wrote ends with an account."""
+    return bool(key) and before.casefold().endswith(f"_{key.casefold()}")
+
+
 def _account(student: Student) -> str:
     """What stands before the @ of an address, which is an account in many places."""
     return student.email.partition("@")[0]
@@ -105,7 +136,9 @@ def _is_called(student: Student, sender: Sender) -> bool:
     the last name alone.
     """
     words = plain(sender.name or sender.student_id).split()
-    own = plain(student.name).split()
+    own, group = plain(student.name).split(), plain(student.group).split()
+    if group and words[: len(group)] == group:  # Moodle before 4.1: "Team A-Ada Lovelace"
+        words = words[len(group) :]
     if not own or not words:
         return False
     if len(words) == 1 < len(own) <= MOST_WORDS:

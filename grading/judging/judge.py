@@ -7,7 +7,8 @@ right answers they earn nothing.
 
 An answer that is not right earns 0 points and "graded" only if nothing suggests that its form is
 to blame, and not its content: where the notebook left a doubt, where a cell stopped at a package
-that is missing in grading, where a helper is defined below the check, a person has to look.
+that is missing in grading, where a helper is defined below the check, a person has to look. Nor do
+right answers earn 0 points for a forbidden name that stands only in what the function rests on.
 """
 
 import re
@@ -24,8 +25,8 @@ from attnlib.check.comparison import complaint
 from attnlib.check.means import reached, refused
 from attnlib.check.protocol import Raised, read_answers
 from grading.intake.restore import Restored, grade_id
-from grading.intake.sources import defines
-from grading.judging.outputs import Shown, shown, trim
+from grading.intake.sources import defines, statements
+from grading.judging.outputs import Shown, shorten, shown, trim
 from grading.judging.report import CRASHED, GRADED, PERSON, TIMED_OUT, Line, Report
 from grading.sandbox.run import Told
 from grading.tables import visible
@@ -79,6 +80,7 @@ def judge(name: str, restored: Restored, told: Told, seed: str) -> tuple[Report,
         if cell.cell_type == "code" and grade_id(cell) in lines:
             cell.outputs = [spoken(lines[grade_id(cell) or ""])]
     trim(run.notebook)
+    shorten(run.notebook)
     return Report(
         status=overall([line.status for line in lines.values()]),
         reason=clean(told.reason),
@@ -147,31 +149,38 @@ class Trial:
         cell = self.run.notebook.cells[self.index]
         most = float(cell.metadata.nbgrader["points"])
         verdict = self.verdict()
-        forbidden = exercise(self.name)[self.task].forbidden
-        used = refused(reached(self.restored.answers.get(self.task, "")), forbidden)
-        if verdict.right and not used:
+        itself, rest = self.forbidden()
+        if verdict.right and not itself and not rest:
             return Line(most, most, GRADED)
-        status, reason = self.loss(verdict, used)
+        status, reason = self.loss(verdict, itself, rest)
         return Line(0.0, most, status, clean(reason))
 
-    def loss(self, verdict: Verdict, used: str) -> tuple[str, str]:
+    def forbidden(self) -> tuple[str, str]:
+        """What is said of forbidden names in the function itself, and in what it rests on."""
+        names, text = exercise(self.name)[self.task].forbidden, self.restored.answers[self.task]
+        parts = [statement.text for statement in statements(text) or ()] or [text]
+        rest = [path for part in parts[1:] for path in reached(part)]
+        return refused(reached(parts[0]), names), refused(rest, names)
+
+    def loss(self, verdict: Verdict, itself: str, rest: str) -> tuple[str, str]:
         """The status of a task that earns nothing, and the reason.
 
         Args:
             verdict: what the hidden cases say.
-            used: what is said of a forbidden name in the answer, or empty.
+            itself, rest: what is said of forbidden names, as `forbidden` gives it.
         """
         if verdict.forged:
             return GRADED, f"forged: {verdict.reason}"
         if verdict.right:
-            return GRADED, used
+            helped = f"a person has to look at what the function rests on: {rest}"
+            return (GRADED, itself) if itself else (PERSON, helped)
         if late := [self.run.late[i] for i in sorted(self.run.late) if i <= self.index]:
             return TIMED_OUT, late[0]
         if self.index not in self.run.ended and self.told.status in (CRASHED, TIMED_OUT):
             return self.told.status, self.told.reason or "the run ended before this task"
         if doubt := self.doubt(verdict):
             return PERSON, doubt
-        return GRADED, used or verdict.reason
+        return GRADED, itself or verdict.reason
 
     def verdict(self) -> Verdict:
         """What the hidden cases say of the answers."""
@@ -254,6 +263,8 @@ def compared(task: Task, bundle: Any, name: str, seed: str) -> Verdict:
     if len(answers) != len(asked):
         reason = f"{len(answers)} answers to {len(asked)} questions"
         return Verdict(False, reason, forged=bool(answers))
+    if not all(isinstance(a.output, Raised) or isinstance(a.after, tuple) for a in answers):
+        return Verdict(False, "an answer comes without its arguments", forged=True)
     wrong = complaint(task.name, asked, answers, task.tolerance, task.accepts)
     return Verdict(wrong is None, wrong or "")
 

@@ -18,8 +18,10 @@ import nbformat
 from nbformat import NotebookNode
 
 from attnlib.check import MIME
+from grading.intake.restore import locked
 
 DEEPEST = 100  # levels of a JSON value; an honest answer has a handful
+LONGEST_TEXT, CODE = 20_000, 300_000  # characters kept of one text, and of all code in a notebook
 LONGEST_OUTPUT, ROOM = 20_000, 2 << 20  # characters kept of one output, and of all in a notebook
 
 
@@ -128,6 +130,24 @@ def _display(output: Any) -> dict[str, Any]:
 def _text(value: Any) -> str:
     """A text that can be written as UTF-8."""
     return str(value).encode(errors="replace").decode()
+
+
+def shorten(notebook: NotebookNode) -> None:
+    """Leave of the student's cells as much as Formgrader can show and a person can read.
+
+    Of more than 100 blanks and empty lines in a row, which would stall it, 100 stay.
+    """
+    room = CODE
+    for cell in notebook.cells:
+        if locked(cell):
+            continue
+        cell.source = re.sub(r"\s{101,}", lambda run: run[0][-100:], cell.source)
+        code, size = cell.cell_type == "code", len(cell.source)
+        most = room if code else LONGEST_TEXT
+        if size > most:
+            told = f"of {size:,} characters the rest is not kept here: see the file handed in"
+            cell.source = f"{cell.source[:most]}\n\n{'# ' if code else ''}… {told}"
+        room -= min(size, room) if code else 0
 
 
 def trim(notebook: NotebookNode) -> None:

@@ -221,4 +221,14 @@ def write_marks(places: Places) -> list[str]:
         for name, content in files.items()
         if content.rows
     ]
-    return [*(f"written: {path}" for path in written), *waiting(table)]
+    return [*(f"written: {path}" for path in written), *waiting(table), *above(results)]
+
+
+def above(results: Results) -> list[str]:
+    """A line for each total above the most: Moodle's importers skip such a grade silently."""
+    return [
+        f"{exercise}: {student} has {total:g} of {results.most[exercise]:g} points; Moodle skips"
+        " a grade above the assignment's maximum, so set a higher maximum there"
+        for (student, exercise), total in results.points.items()
+        if total is not None and total > results.most[exercise]
+    ]

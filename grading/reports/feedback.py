@@ -24,6 +24,7 @@ from book.mathml import formula
 from grading import child, tables
 from grading.child import Trouble
 from grading.intake.exchange import SECRET
+from grading.intake.platforms import in_table
 from grading.intake.receipts import Receipt, read_receipt
 from grading.judging.report import PERSON, read_report
 from grading.release.build import known, nbgrader_log
@@ -209,7 +210,7 @@ def write_zips(
             except Trouble as error:
                 troubles.append(f"{exercise}, {student}: nothing for Canvas: {error}")
             else:
-                files["canvas"][PurePosixPath(receipt.path).name] = content
+                files["canvas"][canvas_name(receipt)] = content
     zips = [
         zipped(places.feedback / f"{exercise}_{platform}.zip", content)
         for platform, content in files.items()
@@ -231,6 +232,21 @@ def moodle_name(receipt: Receipt, exercise: str) -> str:
     if folder is None:
         raise ValueError(f"a path of Moodle's names a participant, this one does not: {receipt}")
     return f"{folder[1]}_/{exercise}.html"
+
+
+def canvas_name(receipt: Receipt) -> str:
+    """The name by which Canvas takes a notebook back: that of the download, not of what was in it.
+
+    >>> canvas_name(Receipt("canvas", "submissions/adal_11_501_work.zip/04_self_attention.ipynb"))
+    'adal_11_501_work.ipynb'
+
+    Raises:
+        ValueError: the path is none of Canvas's.
+    """
+    for part in PurePosixPath(receipt.path).parts:
+        if (sender := in_table(part)) and sender.platform == "canvas":
+            return part if part.endswith(".ipynb") else f"{part.partition('.')[0]}.ipynb"
+    raise ValueError(f"a path of Canvas's names a person, this one does not: {receipt}")
 
 
 def zipped(path: Path, files: dict[str, bytes]) -> Path:

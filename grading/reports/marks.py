@@ -12,15 +12,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from grading import tables
 from grading.desk.records import submission_path
-from grading.intake.due import DueDates, local, read_due_dates
+from grading.intake.due import DueDates, local, read_due_dates, released_exercises
 from grading.intake.receipts import read_receipt
 from grading.intake.roster import Student, read_roster
 from grading.judging.report import ABSENT, GRADED, PERSON, Line, Report, read_report
 from grading.release.build import names, points
 from grading.settings import Places, find_alembic
 
-NOT_GRADED, NOT_DUE = "not graded yet", "not due yet"
+NOT_GRADED, NOT_DUE, UNCLEAR = "not graded yet", "not due yet", "unclear"
+UNCLAIMED = ("not recognised", "doubtful", "refused")
+ARCHIVES = (".zip", ".rar", ".7z", ".tar", ".gz")
 FINAL = (GRADED, ABSENT)  # what a platform may be told; all else waits
 
 
@@ -32,7 +35,7 @@ class Mark:
         student: the id.
         exercise, task: such as "04_self_attention" and "attend".
         points, most: what was earned so far, and what could be.
-        status: one of a report's, or NOT_GRADED, or NOT_DUE.
+        status: one of a report's, or NOT_GRADED, NOT_DUE, or UNCLEAR.
         reason: one sentence; empty if the task is right.
     """
 
@@ -79,12 +82,29 @@ def everybody(places: Places) -> list[Student]:
 
 
 def exercises(places: Places) -> list[str]:
-    """The exercises that somebody handed in, or that have been graded."""
+    """The released exercises that somebody handed in, or that have been graded."""
+    released = released_exercises(places)
     return [
         name
         for name in names()
-        if any(places.submitted.glob(f"*/{name}")) or any(places.autograded.glob(f"*/{name}"))
+        if (name in released and any(places.submitted.glob(f"*/{name}")))
+        or any(places.autograded.glob(f"*/{name}/report.json"))
     ]
+
+
+def unclaimed(exercise: str, places: Places) -> int:
+    """How many files of an exercise the last `make collect` could give to nobody.
+
+    An archive that could not be opened may be of any exercise.
+    """
+    path = places.home / "collected.csv"
+    rows = tables.read(path) if path.exists() else []
+    open_rows = [row for row in rows if row.get("status") in UNCLAIMED]
+    return sum(
+        row.get("exercise") == exercise
+        or (not row.get("exercise") and row.get("file", "").casefold().endswith(ARCHIVES))
+        for row in open_rows
+    )
 
 
 def submitted_notebooks(exercise: str, places: Places) -> Iterator[Any]:
@@ -123,12 +143,19 @@ def comments(exercise: str, places: Places) -> dict[tuple[str, str], str]:
 
 
 def absent_or_waiting(student: str, exercise: str, places: Places, dates: DueDates) -> Line:
-    """The line for each task of somebody whose work has no report."""
+    """The line for each task of somebody whose work has no report.
+
+    Nobody has handed in nothing as long as there are files that may be anybody's.
+    """
     if submission_path(exercise, student, places).exists():
         return Line(0.0, 0.0, NOT_GRADED, f"run make grade NAME={exercise}")
     limit = dates.due(student, exercise)
     if limit and limit > datetime.now(UTC):
         return Line(0.0, 0.0, NOT_DUE, f"due {local(limit)}")
+    if count := unclaimed(exercise, places):
+        files = "1 file" if count == 1 else f"{count} files"
+        why = f"{files} of the last collection may be anybody's: see collected.csv"
+        return Line(0.0, 0.0, UNCLEAR, why)
     return Line(0.0, 0.0, ABSENT, "nothing was handed in")
 
 

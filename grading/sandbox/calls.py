@@ -49,9 +49,15 @@ NEW_NAMESPACES = {  # the flags of clone
     "network": 0x4000_0000,
 }
 SHARED_ANONYMOUS = 0x21  # the flags of mmap, for memory that stays when no process maps it
-# Of Unix, IPv4, IPv6, and what lists the devices of a network. Others do not end at a namespace of
+# Sockets of Unix, and what lists the devices of a network. Others do not end at a namespace of
 # networks, as vsock, which leads from a virtual machine to its host, or are seldom used parts.
-FAMILIES = (1, 2, 10, 16)
+FAMILIES = (1, 16)
+# Of IPv4 and IPv6: they lead nowhere, and each would keep megabytes.
+INTERNET = (2, 10)
+# The options of a socket by which it keeps more than it does by itself: SO_SNDBUF, SO_RCVBUF, and
+# those that force them. `watch` counts sockets, and takes each for one that was left as it is.
+SOL_SOCKET, BUFFERS = 1, (7, 8, 32, 33)
+WHOLE = 0xFFFF_FFFF  # an argument that is an int: the machine's kernel reads no more bits of it
 
 
 @cache
@@ -87,8 +93,12 @@ def compiled(seccomp: Any) -> bytes:
         refuse("clone", (0, flag, flag))
     refuse("clone3", code=errno.ENOSYS)  # its flags lie in memory; the C library then takes clone
     refuse("mmap", (3, SHARED_ANONYMOUS, SHARED_ANONYMOUS))
-    for family in set(range(64)) - set(FAMILIES):
-        refuse("socket", (0, 0xFFFF_FFFF, family))
+    for family in set(range(64)) - {*FAMILIES, *INTERNET}:
+        refuse("socket", (0, WHOLE, family))
+    for family in INTERNET:
+        refuse("socket", (0, WHOLE, family), code=errno.ENETUNREACH)
+    for option in BUFFERS:
+        refuse("setsockopt", (1, WHOLE, SOL_SOCKET), (2, WHOLE, option))
     with os.fdopen(os.memfd_create("filter"), "r+b") as file:
         rules.export_bpf(file)
         file.seek(0)

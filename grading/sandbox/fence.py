@@ -12,6 +12,7 @@ from grading.sandbox.watch import Limits, SandboxError, paper
 
 COURSE = Path(__file__).resolve().parents[2]
 HOME = "/home/student"
+WRITABLE = ("/tmp", "/dev/shm", HOME)  # all that a submission can write, in memory
 NO_BUBBLEWRAP = (
     "Submissions run in bubblewrap, and there is no `bwrap` on this machine. Install it (Debian, "
     "Ubuntu: apt install bubblewrap). Without it every submission could read your files and change "

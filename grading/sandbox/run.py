@@ -35,7 +35,7 @@ from typing import Any
 
 from attnlib.check import MIME
 from grading.sandbox import packages
-from grading.sandbox.fence import COURSE, HOME, environment, fence, python
+from grading.sandbox.fence import COURSE, HOME, WRITABLE, environment, fence, python
 from grading.sandbox.watch import Doubt, Limits, SandboxError, Watched, watch
 
 HERE = Path(__file__).resolve().parent
@@ -131,7 +131,7 @@ def fenced(job: Job) -> Watched:
     """Run a job in a bubblewrap and an interpreter of its own."""
     with fence(job.limits) as (argv, rules):
         argv = [*argv, *client("/tmp")]
-        return watch(argv, environment(HOME), inner(job), job.limits, [rules])
+        return watch(argv, environment(HOME), inner(job), job.limits, [rules], WRITABLE)
 
 
 def unfenced(job: Job) -> Watched:
@@ -159,7 +159,7 @@ def inner(job: Job) -> str:
         "RLIMIT_AS": job.limits.address_space,
         "RLIMIT_FSIZE": job.limits.file,
         "RLIMIT_CORE": 0,
-        "RLIMIT_NOFILE": 256,
+        "RLIMIT_NOFILE": 128,
     }
     if not job.unsafe:  # there it would count all processes of the person who grades
         rlimits["RLIMIT_NPROC"] = job.limits.threads

@@ -4,9 +4,15 @@
 tree can hide from it, or stop it. What the processes write is read as bytes up to a limit, and
 nothing of it is believed.
 
-What is not counted is what the machine's kernel keeps for pipes, sockets and the names of files;
-the limits on open files, on processes and on computing time bound it. Memory that no process maps
-would not be counted either, so the filter of system calls (`grading.sandbox.calls`) refuses it.
+Memory is what processes map, and what the machine's kernel may keep for their sockets. What it
+keeps for files is bounded by the size of the folders and by the number of files in them; what it
+keeps for pipes, by a limit of its own for each user (64 MB, as machines come). Other memory that no
+process maps would not be counted, so the filter of system calls (`grading.sandbox.calls`) refuses
+it. Where the machine does not tell how many sockets or files there are, as it may not tell root in
+a container without rights, they are not counted.
+
+Computing is counted from below: what a process has computed that comes and goes between two looks
+is known only if its parent asks for it. The limits by the clock bound the rest.
 """
 
 import contextlib
@@ -23,6 +29,7 @@ from typing import IO, Any
 
 TICK = 0.1  # seconds between two looks at the processes
 CLOCK = os.sysconf("SC_CLK_TCK")  # ticks of a second in which the machine's kernel counts
+SOCKET = 256 << 10  # bytes that a socket of Unix may keep at most, as machines come
 
 
 class SandboxError(RuntimeError):
@@ -51,6 +58,7 @@ class Limits:
         output: bytes that are taken from the sandbox; an honest notebook shows less than a tenth.
         file: bytes of one file.
         disk: bytes of each of the three folders that can be written.
+        files: in the three folders together; an empty one takes 2 kB of memory.
         processes: all together.
         threads: all together.
     """
@@ -65,7 +73,8 @@ class Limits:
     output: int = 32 << 20
     file: int = 64 << 20
     disk: int = 256 << 20
-    processes: int = 48
+    files: int = 100_000
+    processes: int = 16
     threads: int = 256
 
 
@@ -91,6 +100,7 @@ def watch(
     job: str,
     limits: Limits,
     passed: Sequence[int] = (),
+    folders: Sequence[str] = (),
 ) -> Watched:
     """Run a program, and end it and all its processes when they take more than they may.
 
@@ -100,6 +110,8 @@ def watch(
         job: what it finds on standard input.
         limits: what it may use.
         passed: file descriptors that it inherits.
+        folders: those that can be written in the sandbox which the program makes; none, if it
+            makes none.
     """
     with paper(job.encode()) as told:
         process = subprocess.Popen(
@@ -113,7 +125,7 @@ def watch(
         )
     lines, complaint = bytearray(), bytearray()
     try:
-        verdict = followed(process, limits, lines, complaint)
+        verdict = followed(process, limits, lines, complaint, folders)
     finally:
         end(process)
     last_words = complaint.decode(errors="replace").strip().rpartition("\n")[2][-300:]
@@ -130,11 +142,16 @@ def paper(content: bytes) -> IO[bytes]:
 
 
 def followed(
-    process: "subprocess.Popen[bytes]", limits: Limits, lines: bytearray, complaint: bytearray
+    process: "subprocess.Popen[bytes]",
+    limits: Limits,
+    lines: bytearray,
+    complaint: bytearray,
+    folders: Sequence[str],
 ) -> tuple[str, str] | None:
     """Read until a program ends or takes too much; why it is to be ended, if it is."""
     start, next_look = time.monotonic(), 0.0
     computed_before: float | None = None  # the kernel answered; until then it boots
+    computing = Computing()
     for stream, piece in pieces(process):
         (lines if stream is process.stdout else complaint).extend(piece)
         if len(lines) + len(complaint) > limits.output:
@@ -142,12 +159,13 @@ def followed(
         if (now := time.monotonic()) < next_look:
             continue
         next_look, pids = now + TICK, tree(process.pid)
+        seconds = computing.seconds(pids)
         if lines and computed_before is None:
-            start, computed_before = now, computed(pids)
+            start, computed_before = now, seconds
         if computed_before is None:
             if now > start + limits.boot_seconds:
                 return "timed out", f"no answer within {limits.boot_seconds:g} s"
-        elif verdict := excess(pids, now - start, computed(pids) - computed_before, limits):
+        elif verdict := excess(pids, now - start, seconds - computed_before, limits, folders):
             return verdict
     return None
 
@@ -171,7 +189,7 @@ def pieces(process: "subprocess.Popen[bytes]") -> Iterator[tuple[Any, bytes]]:
 
 
 def excess(
-    pids: Sequence[int], lasted: float, seconds: float, limits: Limits
+    pids: Sequence[int], lasted: float, seconds: float, limits: Limits, folders: Sequence[str] = ()
 ) -> tuple[str, str] | None:
     """What processes have taken too much of, or None.
 
@@ -180,15 +198,19 @@ def excess(
         lasted: seconds by the clock.
         seconds: of computing.
         limits: what they may use.
+        folders: as `watch` has them.
     """
+    inside = pids[1:2] if folders else []  # the first process in the sandbox, and the last
     if seconds > limits.total_seconds:
         return "timed out", f"timed out after {limits.total_seconds:g} s of computing in total"
     if lasted > limits.total_patience:
         return "timed out", f"timed out after {limits.total_patience:g} s in total"
     if len(pids) > limits.processes:
         return "crashed", f"killed: more than {limits.processes} processes"
-    if sum(map(memory, pids)) > limits.memory:
+    if sum(map(memory, pids)) + SOCKET * sum(map(sockets, inside)) > limits.memory:
         return "crashed", f"killed: memory above {limits.memory / 2**30:.3g} GB"
+    if sum(files(pid, folders) for pid in inside) > limits.files:
+        return "crashed", f"killed: more than {limits.files:,} files"
     return None
 
 
@@ -212,9 +234,25 @@ def stat(pid: int) -> list[bytes]:
         return []
 
 
-def computed(pids: Sequence[int]) -> float:
-    """Seconds that processes have computed, with those of theirs that have ended."""
-    return sum(sum(map(int, stat(pid)[11:15])) for pid in pids) / CLOCK
+class Computing:
+    """What processes have computed, those that have ended included.
+
+    The machine's kernel adds the time of an ended process to that of its parent, if the parent asks
+    how it ended. Of one whose parent does not ask, the time at the last look counts.
+    """
+
+    def __init__(self) -> None:
+        self.own: dict[tuple[int, bytes], int] = {}  # ticks, by process and its start
+
+    def seconds(self, pids: Sequence[int]) -> float:
+        """Seconds of computing so far; `pids` are the processes of now.
+
+        Both sums are too small, and neither counts anything twice: the larger one is taken.
+        """
+        living = {pid: fields for pid in pids if (fields := stat(pid))}
+        self.own |= {(pid, f[19]): int(f[11]) + int(f[12]) for pid, f in living.items()}
+        told = sum(sum(map(int, fields[11:15])) for fields in living.values())
+        return max(told, sum(self.own.values())) / CLOCK
 
 
 def memory(pid: int) -> int:
@@ -225,6 +263,24 @@ def memory(pid: int) -> int:
     except OSError:
         return 0
     return 1024 * sum(map(int, re.findall(own, text, re.M)))
+
+
+def sockets(pid: int) -> int:
+    """How many sockets there are in the network of a process, those that no process holds too."""
+    try:
+        text = Path(f"/proc/{pid}/net/sockstat").read_text()
+    except OSError:
+        return 0
+    return sum(map(int, re.findall(r"^sockets: used (\d+)", text)))
+
+
+def files(pid: int, folders: Sequence[str]) -> int:
+    """How many files there are in folders as a process sees them, each a file system of its own."""
+    try:
+        told = [os.statvfs(f"/proc/{pid}/root{folder}") for folder in folders]
+    except OSError:
+        return 0
+    return sum(system.f_files - system.f_ffree for system in told)
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:

@@ -1,5 +1,7 @@
 """Tasks of chapter 02: the Elman step, the product of slopes, a GRU's step, clipping."""
 
+import math
+
 import torch
 
 from grading.tasks.kit import Draw, table, tenths
@@ -51,6 +53,7 @@ SLOPES = Task(
     _product_of_slopes,
     visible=(
         (table([0, 0]), table([[0, 0]]), table([[1, 2], [3, 4]])),
+        (table([0, 0]), table([[0, math.log(2)]]), table([[1, 2], [3, 4]])),  # h_1 is (0, .6)
         (tenths(11, 3) / 2, tenths(12, 4, 3) / 2, tenths(13, 3, 3) / 2),
         (tenths(14, 2), torch.zeros(0, 2), tenths(15, 2, 2)),
     ),

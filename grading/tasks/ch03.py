@@ -45,7 +45,7 @@ def _two_readings(draw: Draw) -> Args:
 
 def _many(draw: Draw) -> list[Args]:
     """A wide query, and hundreds of keys."""
-    return [(draw.integer(50, 400), 3), (4, draw.integer(200, 1000))]
+    return [(draw.integer(50, 400), 3), (4, draw.integer(200, 900))]
 
 
 def _not_a_counterexample(args: Args, answer: Any) -> str | None:
@@ -79,15 +79,12 @@ def _source_weights(draw: Draw) -> Args:
     return 2 * draw.normal(B, S), draw.uniform(B, S) < 0.6
 
 
-def _extreme(draw: Draw) -> list[Args]:
-    """Padding far above the words, words below any finite mask, and a text without a word."""
+def _padded(draw: Draw) -> list[Args]:
+    """Padding that has the largest score of its row, and a text without a word."""
     scores, real = draw.normal(3, 5), draw.uniform(3, 5) < 0.5
     real[:, 0], real[:, -1] = True, False
-    above, below = scores.clone(), scores.clone()
-    above[:, -1] += 300
-    below[:, 0] -= 1e12
-    real_below = real & (torch.arange(5) == 0)  # only the word far below
-    return [(above, real), (below, real_below), (scores, torch.zeros(3, 5) > 0)]
+    scores[:, -1] += 4
+    return [(scores, real), (draw.normal(3, 5), torch.zeros(3, 5) > 0)]
 
 
 L2, L3 = math.log(2), math.log(3)
@@ -95,15 +92,14 @@ L2, L3 = math.log(2), math.log(3)
 PADDING = Task(
     "source_weights",
     _source_weights,
-    also=_extreme,
+    also=_padded,
     visible=(
         (table([[0, L3, 5], [L2, 0, L2]]), table([[1, 1, 0], [1, 1, 1]]) > 0),
         (
-            table([[1, 2, 3, 4], [2, -1, 0, 300], [300, 299, 0, 5]]),
+            table([[1, 2, 3, 4], [2, -1, 0, 9], [3, 2, 0, 5]]),
             table([[0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]]) > 0,
         ),
         (tenths(11, 3, 5), table([[1, 1, 1, 1, 1], [0, 0, 0, 1, 0], [1, 1, 1, 0, 0]]) > 0),
-        (table([[-300, -301, 5], [-1e12, -1e12, 0]]), table([[1, 1, 0], [1, 1, 0]]) > 0),
     ),
 )
 

@@ -30,6 +30,8 @@ def _encode_word(draw: Draw) -> Args:
     return "".join(draw.choices(tokens, draw.size(least=5))), merges
 
 
+LOWING = [("l", "o"), ("g", "i"), ("lo", "w")]  # the merges of the chapter
+
 # on these words every known mistake gives other tokens
 HARD: tuple[tuple[str, Merges], ...] = (
     ("cccccabac", [("c", "c"), ("cc", "c"), ("c", "a"), ("cc", "ca")]),
@@ -38,20 +40,28 @@ HARD: tuple[tuple[str, Merges], ...] = (
 
 
 def _hard(draw: Draw) -> list[Args]:
-    """The hard words in other letters, and the empty word."""
-    to = str.maketrans("abc", "".join(draw.sample("defghijklmnop", 3)))
+    """The hard words in other letters; one letter, a word that becomes one token, and no letter."""
+    a, b, c = letters = draw.sample("defghijklmnop", 3)
+    to = str.maketrans("abc", "".join(letters))
     cases: list[Args] = [
         (word.translate(to), [(left.translate(to), right.translate(to)) for left, right in merges])
         for word, merges in HARD
     ]
-    return [*cases, ("", cases[0][1])]
+    merges = [(a, b), (a + b, c)]
+    return [*cases, (a, merges), (a + b + c, merges), ("", merges)]
 
 
 ENCODE = Task(
     "encode_word",
     _encode_word,
     also=_hard,
-    visible=(("lowing", [("l", "o"), ("g", "i"), ("lo", "w")]), *HARD, ("", [("a", "b")])),
+    visible=(
+        ("lowing", LOWING),
+        *HARD,
+        ("low", LOWING),  # it becomes one token
+        ("w", LOWING),
+        ("", LOWING),
+    ),
 )
 
 
@@ -213,7 +223,7 @@ DECODE = Task(
         ([256, 33], [(104, 105)]),
         ([99, 97, 102, 195, 169], []),
         ([257, 32, 256, 169, 260], [(97, 195), (99, 98), (257, 256), (258, 169), (259, 33)]),
-        ([240, 159, 152, 32, 256], [(111, 107)]),
+        ([32, 240, 159, 152, 32, 256, 10], [(111, 107)]),  # a space in front, a line break behind
     ),
 )
 

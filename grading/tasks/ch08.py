@@ -33,9 +33,9 @@ SHARE = Task(
 
 
 def _count_by_places(draw: Draw) -> Args:
-    """The threshold is some fifths of what a symbol weighs, so no sum lies halfway.
+    """The threshold is so low that other symbols pass it, and the counter errs.
 
-    It is low, so that other symbols pass it, and the counter errs.
+    It is some fifths of what a symbol weighs, so that no sum lies halfway.
     """
     N, T, D = draw.size(), draw.size(least=2), draw.size(least=2)
     threshold = draw.integer(0, 8) / 5  # (a − b) / b
@@ -84,7 +84,7 @@ def _semantic_map(draw: Draw) -> Args:
 
 
 def _sharp(draw: Draw) -> list[Args]:
-    """As sharp as in the chapter, where e to the power of a score is too large; and not at all."""
+    """So sharp that e to the power of a score is too large; and not at all."""
     ids = draw.integers(0, 3, 2, 6)
     return [(ids, 100.0), (ids, 0.0)]
 
@@ -120,7 +120,7 @@ ASYMMETRY = Task(
     _asymmetry,
     also=_tied,
     visible=(
-        (torch.eye(2)[None], torch.eye(2), table([[0, 1], [0, 0]])),
+        (table([[[1, 0], [1, 1]]]), torch.eye(2), table([[2, -1], [1, 0]])),
         (tenths(1, 2, 3, 2), tenths(2, 2, 4), tenths(3, 2, 4)),
         # tied
         (tenths(4, 1, 3, 2), table([[1], [2]]), table([[1], [2]])),

@@ -41,10 +41,10 @@ PATHS = Task(
             table([[[1, -1]], [[2, 0.5]]]),
             table([[1, 0, 2, -1], [0, 1, 1, 0.5]]),
         ),
-        # two texts, and a head that is wider than the stream
+        # three texts, and a head that is wider than the stream
         (
-            tenths(1, 2, 2, 2),
-            table([[[[1, 0], [0.3, 0.7]]], [[[1, 0], [0.9, 0.1]]]]),
+            tenths(1, 3, 2, 2),
+            table([[[[1, 0], [last, 1 - last]]] for last in (0.3, 0.9, 0.5)]),
             tenths(2, 1, 2, 3),
             tenths(3, 1, 3, 2),
             tenths(4, 2, 3),

@@ -43,11 +43,21 @@ RELATION = Task(
 
 
 def _usual_offset(draw: Draw) -> Args:
+    """Each head likes an offset, and one offset is the commonest."""
     N, H, T = (draw.size() for _ in range(3))
-    scores = draw.normal(N, H, T, T)
-    for head in range(H):  # each head likes an offset
-        scores[:, head].diagonal(draw.integer(-2, 2), -2, -1).add_(1)
-    return (scores.softmax(-1),)
+    while True:
+        scores = draw.normal(N, H, T, T)
+        for head in range(H):
+            scores[:, head].diagonal(draw.integer(-2, 2), -2, -1).add_(2)
+        if _without_ties(scores):
+            return (scores.softmax(-1),)
+
+
+def _without_ties(scores: Tensor) -> bool:
+    """Whether one offset of each head is commoner than all others."""
+    offsets = (scores.argmax(-1) - torch.arange(scores.shape[-1])).transpose(0, 1).flatten(1)
+    counts = [sorted(row.unique(return_counts=True)[1].tolist()) for row in offsets]
+    return all(count[-1:] != count[-2:-1] for count in counts)
 
 
 def _looking(*sources: int) -> Tensor:
@@ -55,26 +65,24 @@ def _looking(*sources: int) -> Tensor:
     return torch.eye(len(sources))[list(sources)][None, None]
 
 
-TIED = _looking(1, 0, 3, 2)  # offsets 1, −1, 1, −1
-FARTHER = _looking(0, 0, 0, 1, 5, 6, 2)  # −2 and 1, twice each
+TWO_HEADS = torch.cat([_looking(0, 0, 1, 2), _looking(1, 2, 3, 3)], 1)  # the token before, the next
 # in two of three texts 0 is the commonest, and −1 in all together
 TEXTS = torch.cat([_looking(0, 1, 1, 0), _looking(0, 1, 1, 0), _looking(1, 0, 1, 2)])
 
 
-def _ties(draw: Draw) -> list[Args]:
-    """Offsets that are equally common; and texts of which most have another offset than all."""
-    return [(torch.cat([TIED, TIED.flip(-2)], 1),), (TEXTS.repeat(draw.integer(2, 5), 1, 1, 1),)]
+def _opposed(draw: Draw) -> list[Args]:
+    """Two heads with opposite offsets; and texts of which most have another offset than all."""
+    return [(TWO_HEADS.repeat(2, 1, 1, 1),), (TEXTS.repeat(draw.integer(2, 5), 1, 1, 1),)]
 
 
 USUAL = Task(
     "usual_offset",
     _usual_offset,
-    also=_ties,
+    also=_opposed,
     visible=(
         (table([[[[0.9, 0.1, 0], [0.8, 0.2, 0], [0.3, 0.6, 0.1]]]]),),
         _usual_offset(Draw(1)),
-        (TIED,),
-        (FARTHER,),
+        (TWO_HEADS,),
         (TEXTS,),
     ),
 )
@@ -149,23 +157,20 @@ Z_RULE = Task(
 
 
 def _pruning_order(draw: Draw) -> Args:
-    N, A, H = (draw.size() for _ in range(3))
-    return draw.normal(N, A, H), draw.integer(A * H // 2, A * H)
-
-
-def _equal(draw: Draw) -> list[Args]:
-    """Heads that are equally relevant."""
-    return [(draw.integers(-1, 2, 2, 3, 4).float(), draw.integer(8, 12))]
+    """Sentences of which some have a larger score to hand back than others."""
+    N, L, H = (draw.size() for _ in range(3))
+    sizes = draw.uniform(N, 1, 1, low=0.2, high=5)
+    return sizes * draw.normal(N, L, H), draw.integer(L * H // 2, L * H)
 
 
 ORDER = Task(
     "pruning_order",
     _pruning_order,
-    also=_equal,
     visible=(
         (table([[[3, -1], [0.5, -4]]]), 2),
         (tenths(5, 2, 2, 3), 6),
-        (table([[[2, -1], [1, 2], [0, 1]]]), 5),
+        # the second sentence has the larger relevances
+        (table([[[0.1, -0.5], [0.3, 0.2]], [[5, 2], [-1, 3]]]), 3),
         (table([[[0.1, 0.2, 0.15], [5, 0, 1.6]], [[0.1, -0.2, 0.3], [-5, 3, 1.6]]]), 4),
     ),
 )

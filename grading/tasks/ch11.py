@@ -1,6 +1,7 @@
-"""Tasks of chapter 11: what a probe must beat, its control, its code, and taking away."""
+"""Tasks of chapter 11: what a probe must beat, its control, its code, and removing directions."""
 
 import math
+from collections import Counter
 
 import torch
 from torch import Tensor
@@ -16,48 +17,58 @@ def _cased(draw: Draw, word: str) -> str:
 
 
 def _table_of_words(draw: Draw) -> Args:
-    """A text whose words have several tags, and new words, of which some were never met."""
+    """A text whose words have several tags, one of them the commonest, and new words."""
     types = draw.sample(("film", "like", "the", "that", "good", "well", "love"), 3)
     count = 4 * draw.size()
-    words = [_cased(draw, draw.choice(types)) for _ in range(count)]
-    tags = draw.choices(("NOUN", "VERB", "DET", "ADJ"), count)
     new = [_cased(draw, draw.choice((*types, "plot"))) for _ in range(4 * draw.size())]
-    return words, tags, new
+    while True:
+        words = [_cased(draw, draw.choice(types)) for _ in range(count)]
+        tags = draw.choices(("NOUN", "VERB", "DET", "ADJ"), count)
+        if _without_ties(words, tags):
+            return words, tags, new
 
 
-def _ties(draw: Draw) -> list[Args]:
-    """Tags that are equally common, with a word and in all; and a word that is half of the text."""
-    second, first, third = sorted(draw.sample("ABCDEFGH", 3))
-    words = ["well", "so", "So", "so", "SO", "so", "good", "that"]
-    tags = [second, first, second, first, second, third, third, first]
-    most = ["the"] * 5 + ["film", "plot", "joy", "end"]
-    return [
-        (words, tags, ["so", "new", "Well"]),
-        (most, [first] * 5 + [second] * 4, ["end", "of", "THE"]),
-    ]
+def _without_ties(words: list[str], tags: list[str]) -> bool:
+    """Whether one tag is commoner than the others, for each word and in the whole text."""
+    counts = {word.lower(): Counter[str]() for word in words} | {"": Counter(tags)}
+    for word, tag in zip(words, tags, strict=True):
+        counts[word.lower()][tag] += 1
+    common = [[times for _, times in count.most_common(2)] for count in counts.values()]
+    return all(times[0] != times[-1] or len(times) == 1 for times in common)
+
+
+def _one_word(draw: Draw) -> list[Args]:
+    """A word that is half of the text: words, not types, count for the default."""
+    first, second = draw.sample("ABCDEFGH", 2)
+    words = ["the"] * 5 + ["film", "plot", "joy", "end"]
+    return [(words, [first] * 5 + [second] * 4, ["end", "of", "THE"])]
 
 
 TABLE = Task(
     "table_of_words",
     _table_of_words,
-    also=_ties,
+    also=_one_word,
     visible=(
-        (["I", "like", "films", "like", "these", "Like"], list("PVNNDA"), ["like", "I", "plot"]),
         (
-            ["The", "the", "a", "film", "The", "joy", "end", "plot"],
-            ["DET", "DET", "DET", "NOUN", "DET", "NOUN", "NOUN", "NOUN"],
+            ["I", "like", "films", "like", "these", "films", "Like", "films"],
+            list("PANVDNVN"),
+            ["like", "I", "plot"],
+        ),
+        (
+            ["The", "the", "the", "film", "the", "joy", "end", "plot", "The"],
+            ["DET", "DET", "DET", "NOUN", "DET", "NOUN", "NOUN", "NOUN", "DET"],
             ["THE", "film", "cast", "Joy", "cast"],
         ),
         (
-            ["love", "so", "like", "SO", "Like", "so", "like", "so", "like", "so", "like"],
-            ["VERB", "CONJ", "ADP", "ADV", "VERB", "CONJ", "ADP", "ADV", "VERB", "NOUN", "NOUN"],
-            ["so", "like", "LOVE", "unmet"],
+            ["love", "so", "like", "SO", "Like", "so", "like"],
+            ["VERB", "ADV", "ADP", "ADV", "VERB", "CONJ", "VERB"],
+            ["so", "like", "LOVE", "plot"],
         ),
     ),
 )
 
 
-# --- control_labels: labels that mean nothing -----------------------------------------------------
+# --- control_labels: random labels ----------------------------------------------------------------
 
 
 def _labels(draw: Draw, words: int, types: int) -> tuple[Tensor, Tensor]:
@@ -71,21 +82,15 @@ def _control_labels(draw: Draw) -> Args:
     return *_labels(draw, 3 * draw.size(), types), draw.uniform(types)
 
 
-def _equal(draw: Draw) -> list[Args]:
-    """Numbers that are equal to a share."""
-    return [(*_labels(draw, 8, 9), draw.integers(0, 8, 9) / 8)]
-
-
 CONTROL = Task(
     "control_labels",
     _control_labels,
-    also=_equal,
     visible=(
         (torch.tensor([0, 1, 0, 2]), torch.tensor([0, 1, 0, 2]), table([0.6, 0.1, 0.9])),
         (
             torch.tensor([3, 1, 3, 0, 1, 3, 5, 1]),
             torch.tensor([2, 4, 2, 1, 4, 4, 1, 4]),
-            table([0, 0.25, 0.9, 0.5, 0.3, 0.45, 0.8, 0.7]),
+            table([0.05, 0.2, 0.9, 0.45, 0.3, 0.4, 0.8, 0.7]),
         ),
         (
             torch.tensor([1, 1, 4, 2, 1, 4, 0, 2, 1, 3]),
@@ -96,7 +101,7 @@ CONTROL = Task(
 )
 
 
-# --- selectivity: the accuracy less that on the control -------------------------------------------
+# --- selectivity: the accuracy minus that on the control ------------------------------------------
 
 
 def _selectivity(draw: Draw) -> Args:
@@ -152,7 +157,7 @@ CODE = Task(
 )
 
 
-# --- without_directions: take away what the probe reads -------------------------------------------
+# --- without_directions: remove what the probe reads ----------------------------------------------
 
 
 def _without_directions(draw: Draw) -> Args:

@@ -51,8 +51,7 @@ def _refuse_basis(args: Args, answer: Any) -> str | None:
         told = f"the answer is {describe(answer)}, expected the shape {(len(X), nullity)}"
         return f"{told}: a direction is a column, with a number for each token"
     if answer.shape[1] != nullity:
-        told = f"there are {nullity} directions, and yours are {answer.shape[1]}"
-        return f"{told}: count the singular values above 1e-5 times the largest, and U is square"
+        return f"there are {nullity} directions, and yours are {answer.shape[1]}"
     N = answer.double()
     if ((N.mT @ X).abs() > 1e-6 * (1 + X.abs().max())).any():
         return "a column does not give 0 with [T, 1]: the output moves, or the sum of the row"
@@ -104,7 +103,7 @@ def _refuse_row(args: Args, w: Any) -> str | None:
     if w.min() < -1e-6:
         return f"a weight is below 0: the first to reach 0 has the smallest a / −n{hint}"
     if abs(w.sum() - 1) > 1e-6:
-        return f"the weights sum to {w.sum():.6f}, not to 1: are the ones behind T?{hint}"
+        return f"the weights sum to {w.sum():.6f}, not to 1: is the column of ones missing?{hint}"
     if ((w.double() @ T - a @ T).abs() > 1e-6 * (1 + T.abs().max())).any():
         return f"the output moves: stay in the null space{hint}"
     if w[a > 0].min() > 1e-6:
@@ -189,12 +188,18 @@ def _width_needed(draw: Draw) -> Args:
 
 
 def _uniform(draw: Draw) -> list[Args]:
-    """Uniform rows, whose centred logarithms are rounding errors; and rows that are all alike."""
+    """Rows that are uniform up to rounding errors; and rows that are all alike."""
     alike = draw.rows(2, 1, 5).double().expand(2, 4, 5)
-    return [(torch.ones(2, 4, draw.choice((6, 9))).double().softmax(-1),), (alike,)]
+    return [(_rounded(draw),), (alike,)]
+
+
+def _rounded(draw: Draw) -> Tensor:
+    """Two uniform maps of 6 sources, with errors as large as those of single precision."""
+    return (1e-8 * draw.normal(2, 4, 6).double()).softmax(-1)
 
 
 UNIFORM, ZERO = [0.25] * 4, [0.5, 0, 0.25, 0.25]
+THIRDS, HALVES = [2 / 3, 1 / 6, 1 / 6], [1 / 2, 1 / 4, 1 / 4]  # centred logarithms of rank 1
 # scores (−1, 0, 0, 1) times ln 4, and the same with the other sign: width 1, but two in the weights
 TURNED = [[0.04, 0.16, 0.16, 0.64], [0.64, 0.16, 0.16, 0.04]]
 WIDTH = Task(
@@ -202,7 +207,7 @@ WIDTH = Task(
     _width_needed,
     also=_uniform,
     visible=(
-        (_double([[[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]]),),
+        (torch.tensor([[THIRDS, HALVES], [HALVES, HALVES[::-1]]], dtype=torch.float64),),
         (_double([[[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]]]),),
         (_double([[UNIFORM] * 2, [[0.4, 0.3, 0.2, 0.1]] * 2, [UNIFORM, ZERO], TURNED]),),
         (
@@ -214,7 +219,7 @@ WIDTH = Task(
                 ]
             ),
         ),
-        (torch.ones(2, 4, 6).double().softmax(-1),),
+        (_rounded(Draw(1)),),
     ),
 )
 

@@ -49,9 +49,9 @@ COSINE = Task(
 
 
 def _maps(draw: Draw, mask: Tensor) -> Tensor:
-    """Weights (N, T, T) of real tokens and of padding, all of them on real tokens alone."""
+    """Weights (N, T, T): those of real tokens on real tokens alone, those of padding anywhere."""
     scores = 2 * draw.normal(*mask.shape, mask.shape[-1])
-    return scores.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
+    return scores.masked_fill(mask[..., None] & ~mask[:, None], -torch.inf).softmax(-1)
 
 
 def _row_entropy(draw: Draw) -> Args:
@@ -73,7 +73,7 @@ ENTROPY = Task(
     also=_nothing,
     visible=(
         (
-            table([[[1 / 2, 1 / 2, 0], [1, 0, 0], [1 / 4, 3 / 4, 0]]]),
+            table([[[1 / 2, 1 / 2, 0], [1, 0, 0], [1 / 4, 0, 3 / 4]]]),
             torch.tensor([[True, True, False]]),
         ),
         (
@@ -105,7 +105,7 @@ ALIGNED = Task(
     "aligned_keys",
     _aligned_keys,
     visible=(
-        (table([0.25, 0.5, 0.25]), table([4, 0, 0, 0])),
+        (table([0.25, 0.5, 0.25]), table([3, 0, 0, 0])),
         (table([0.1, 0.4, 0.05, 0.2, 0.25]), table([2, -1, 2])),
         (table([0.2, 0.2, 0.2, 0.2, 0.2]), table([3, -4])),
     ),

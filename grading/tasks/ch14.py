@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import Tensor
 
 from grading.tasks.kit import Draw, table, tenths
 from grading.tasks.task import Args, Task
@@ -50,7 +51,8 @@ RMS = Task(
     also=_no_length,
     visible=(
         (table([[3, 3, 3, 3]]), table([1, 2, 3, 4]), 0.0),
-        (table([[1, 2, 2], [0, 0, 0.1], [0, 0, 0]]), table([1, 1, 2]), 0.01),
+        (table([[1, 2, 2, 4], [0, 0, 0, 0.1], [0, 0, 0, 0]]), table([1, 1, 2, 1]), 0.01),
+        # as many rows as numbers in a row
         (table([[4, -2], [1, 1]]), table([0.5, -1]), 0.5),
     ),
 )
@@ -109,10 +111,10 @@ STEP = Task(
     visible=(
         (table([0]), table([1]), table([[4]]), table([[math.log(2), 0]]), table([[10], [20]])),
         (
-            table([1, 3]),
-            table([1.5, 2]),
-            table([[1, 0], [0, 2]]),
-            table([[2, 0, 1], [1, 2, 0]]),
+            table([1, 3, 0]),
+            table([1.5, 2, 1]),
+            table([[1, 0], [0, 2], [1, 1]]),
+            table([[2, 0, 1], [1, 2, 0], [4, 5, 3]]),
             table([[1, 2], [3, 1], [0, 1]]),
         ),
         # the first block
@@ -135,12 +137,17 @@ def _unpacked_blocks(draw: Draw) -> Args:
     return draw.integers(0, 256, n, 16).to(torch.uint8), draw.normal(n), draw.normal(n)
 
 
+def _bytes(digits: str) -> Tensor:
+    return torch.tensor([list(bytes.fromhex(digits))], dtype=torch.uint8)
+
+
 BLOCKS = Task(
     "unpacked_blocks",
     _unpacked_blocks,
     visible=(
         (torch.full((1, 16), 0x92, dtype=torch.uint8), table([0.5]), table([-1])),
-        (torch.arange(3, 256, 16, dtype=torch.uint8)[None], table([1]), table([0.25])),
+        # the first block of W_K in layer 0 of SmolLM2, as the chapter has it
+        (_bytes("b8db9687a98aba9c9dfa9aa0997aa8aa"), table([0.16516113]), table([-1.4765625])),
         (torch.arange(200, 232, dtype=torch.uint8).reshape(2, 16), tenths(1, 2), tenths(2, 2)),
     ),
 )

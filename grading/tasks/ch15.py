@@ -24,6 +24,7 @@ TERMS = Task(
     visible=(
         (table([[5, 0], [-4, 7]]), table([1, 1]), 0.0, torch.eye(2), 0, 1),
         (tenths(1, 4, 3), tenths(2, 3), 0.5, tenths(3, 3, 6), 4, 2),
+        (tenths(4, 2, 3), tenths(5, 3), 0.5, tenths(6, 3, 3), 2, 0),  # as many tokens as dimensions
     ),
 )
 
@@ -32,8 +33,10 @@ TERMS = Task(
 
 
 def _restored_share(draw: Draw) -> Args:
+    """Prompts of which one has runs that agree, and one, if there are three, a negative gap."""
     n, H = draw.size(), draw.size()
     corrupted, gaps = draw.normal(n), draw.uniform(n, low=0.5, high=2)
+    gaps[1:2], gaps[2:3] = 0, -0.25
     return draw.normal(n, H), corrupted + gaps, corrupted
 
 
@@ -45,7 +48,7 @@ RESTORED = Task(
         (
             table([[2, 0, 5, -1], [1, 0, 4, 0], [3, -1, 3, 1], [2, 1, 4, 2]]),
             table([4, 3, 2, 5]),
-            table([0, 1, -1, 2]),
+            table([0, 1, 3, 2]),
         ),
     ),
 )
@@ -109,11 +112,16 @@ def _by_hand() -> Args:
 PATHS = Task("path_effects", _path_effects, visible=(_by_hand(), _path_effects(Draw(1))))
 
 
-# --- rank_interval: a rank correlation, and how sure it is ----------------------------------------
+# --- rank_interval: a rank correlation and its interval -------------------------------------------
 
 
 def _rank_interval(draw: Draw) -> Args:
     n, H, R = draw.size(), draw.size(2), draw.size()
+    return _measures(draw, n, H, R)
+
+
+def _measures(draw: Draw, n: int, H: int, R: int) -> Args:
+    """Two measures (n, H), and R draws of prompts."""
     heads = draw.integers(-5, 6, H)  # what both measures have in common
     return _measure(draw, n, heads), _measure(draw, n, heads), draw.integers(0, n, R, n)
 
@@ -134,7 +142,7 @@ RANKED = Task(
             torch.tensor([[0, 0], [0, 1], [1, 1]]),
         ),
         _rank_interval(Draw(4)),
-        _rank_interval(Draw(5)),
+        _measures(Draw(0), 5, 8, 51),  # both quantiles lie between two correlations
     ),
 )
 

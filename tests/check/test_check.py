@@ -192,7 +192,7 @@ def test_what_is_right(expected: Any, answer: Any) -> None:
         (torch.tensor([math.inf]), torch.tensor([-math.inf]), "got -inf, expected inf"),
         (torch.tensor([math.inf]), torch.tensor([1e30]), "got 1e+30, expected inf"),
         (torch.tensor([True]), torch.tensor([False]), "got False, expected True"),
-        (torch.tensor(2), torch.tensor(3), "at []: got 3, expected 2"),
+        (torch.tensor(2), torch.tensor(3), "the answer is 3, expected 2"),
         (torch.tensor([2**62]), torch.tensor([2**62 + 1]), "1 of 1 values"),
         (0.5, torch.tensor(0.5), "expected a float: .item() makes a number of a single value"),
         (0.5, True, "the answer is a bool, expected a float"),
@@ -298,7 +298,7 @@ def raised_by(source: str, *args: Any) -> str:
         ("1 if x > 0 else 2", "torch.where chooses entry by entry"),
         ("x.item()", "sum or pick first"),
         ("math.exp(x)", "sum or pick first"),
-        ("x[5]", "an index is larger than its axis"),
+        ("x[5]", "an index lies outside of its axis"),
         ("x.sum(2)", "this tensor has not so many axes"),
         ("torch.nn.functional.normalize(x[0])", "this tensor has not so many axes"),
         ("x.numpy().sum(2)", "this tensor has not so many axes"),
@@ -310,7 +310,7 @@ def raised_by(source: str, *args: Any) -> str:
         ("np.stack([x.numpy(), np.ones(4)])", "the shapes do not fit"),
         ("torch.nn.functional.cross_entropy(x, torch.zeros(3).long())", "the shapes do not fit"),
         ("torch.distributions.Categorical(probs=x * math.nan).entropy()", "such as NaN"),
-        ("[1][3]", "an index is larger than its axis"),
+        ("[1][3]", "an index lies outside of its axis"),
         ("print().sum()", "is a `return` missing"),
         ("'a' + ('b',)", "a string, a list and a tuple are three things"),
         ("torch.nn.functional.cross_entropy(x[None], torch.zeros(1, 2).long())", "on axis 1"),
@@ -343,7 +343,7 @@ def test_an_unexpected_nan_or_infinity_is_explained() -> None:
     assert "NaN comes of 0/0" in str(difference(one, one * math.nan, 1e-4))
     assert "NaN" not in str(difference(one, one + 1, 1e-4))
     told = str(difference(one, torch.tensor([-math.inf]), 1e-4))
-    assert "got -inf, expected 1 (∞ comes of a division by 0, or of log 0" in told
+    assert "got -inf, expected 1 (∞ comes of a division by 0, of log 0" in told
     assert "∞ comes" not in str(difference(due, torch.tensor([math.inf, 2.0]), 1e-4))
     assert "∞ comes" not in str(difference(due, torch.tensor([1.0, 1.0]), 1e-4))
 
@@ -508,7 +508,7 @@ def test_a_shown_argument_can_be_copied(value: Any) -> None:
 def test_a_rounding_error_is_shown_as_zero() -> None:
     for small in (1.28e-16, -1.9e-8):
         told = difference(torch.tensor(small), torch.tensor(0.5), 1e-4)
-        assert str(told).endswith("got 0.5, expected 0")
+        assert str(told).endswith("is 0.5, expected 0")
     assert "got 1e-06" in str(difference(torch.ones(1), torch.tensor([1e-6]), 1e-4))
 
 
@@ -581,6 +581,7 @@ def test_what_grading_will_refuse_is_said_at_once(beside: Path, source: str, nam
         "from functools import partial\ndef f(a, x):\n    return a * x\ndouble = partial(f, 2)\n"
         "double.__module__ = '__main__'",
         "from attnlib.check import check\ndef double(x):\n    return check and 2 * x",
+        "def double(x):\n    return 2 * x\nprint(torch.ones(2).mul(2))  # a test of one's own",
         "def double(x):\n    return double(x[:1]) if len(x) > 9 else 2 * x",
     ],
 )

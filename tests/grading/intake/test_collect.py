@@ -115,10 +115,10 @@ def test_a_class_with_everything_odd_in_it(tmp_path: Path, places: Places) -> No
     }
     assert [submitted(places, student) for student in ("ada", "bob")] == [work("ada"), work("b")]
     reasons = {row.path.partition("/")[2]: row.reason for row in rows if row.student == ""}
-    assert "does not end in .ipynb" in reasons["essay.pdf"]
+    assert reasons[""].startswith("1 other file is not read, such as essay.pdf")
     assert "neither its cells nor its name" in reasons["x.ipynb"]
     assert "nobody on the roster is Mallory" in reasons[f"{NAME}.ipynb"]
-    assert kept(places) >= {work("m"), b"%PDF", b'{"cells": []}', b"<html>", work("b")}
+    assert kept(places) >= {work("m"), b'{"cells": []}', b"<html>", work("b")}
     listed = (places.home / "collected.csv").read_bytes()
     with (places.home / "collected.csv").open(encoding="utf-8", newline="") as file:
         assert {row["file"] for row in csv.DictReader(file)} == {row.path for row in rows}
@@ -155,6 +155,18 @@ def test_a_later_collection_replaces_and_keeps_and_an_earlier_one_does_not(place
     assert "a later one was collected before" in row.reason
     assert submitted(places, "bob") == work("second")
     assert kept(places) >= {work(word) for word in ("by hand", "first", "second", "stale")}
+
+
+def test_what_a_student_keeps_beside_the_notebook_is_counted(places: Places) -> None:
+    files = {f"{NAME}-ada01/venv/{i}.py": b"" for i in range(400)}
+    files |= {f"{NAME}-bob/{name}": b"" for name in ("a.py", "b.pdf")}
+    wrapped = {f"Course/{path}": content for path, content in files.items()}
+    rows = take(places, wrapped | {f"Course/{NAME}-ada01/{NAME}.ipynb": work()})
+    assert {row.path: (row.status, row.reason.partition(",")[0]) for row in rows} == {
+        f"Course/{NAME}-ada01/{NAME}.ipynb": ("collected", ""),
+        f"Course/{NAME}-ada01": ("not recognised", "400 other files are not read"),
+        f"Course/{NAME}-bob": ("not recognised", "2 other files are not read"),
+    }
 
 
 def test_a_folder_of_the_whole_class_is_nobody(places: Places) -> None:
@@ -204,6 +216,18 @@ def test_a_group_hands_in_once_unless_a_member_hands_in_later(
     rows = collect(put(tmp_path / "in", own, NOON.replace(hour=14)), places)
     assert [submitted(places, student) for student in ("ada", "bob")] == [work("bob's own")] * 2
     assert ("ada", NAME, "duplicate") in told(rows)
+
+
+def test_a_groups_file_has_a_row_where_a_members_own_counts(places: Places) -> None:
+    write_roster(places, TEAMS)
+    paths = [f"{who}_1_assignsubmission_file/x.ipynb" for who in ("Ada", "T1")]
+    latest = {"Bob_1_assignsubmission_file/x.ipynb": work("own")}
+    source = put(places.dist.parent / "in", {path: work(path) for path in paths})
+    rows = collect(put(source, latest, NOON.replace(hour=14)), places)
+    assert {row.path: row.status for row in rows if row.student in ("ada", "bob")} == {
+        **dict.fromkeys(paths, "duplicate"),
+        **dict.fromkeys(latest, "collected"),
+    }
 
 
 def test_an_extension_is_one_students(tmp_path: Path, places: Places) -> None:

@@ -40,16 +40,25 @@ SAMPLES = [
     ("moodle", f"Participant_4712{MOODLE}/x.ipynb", "participant_4712", "s2", "4712"),
     ("moodle", f"Participant_4712{MOODLE}_x.ipynb", "participant_4712", "s2", "4712"),
     ("moodle", f"Teilnehmerin_4712{MOODLE}_x.ipynb", "teilnehmerin_4712", "s2", "4712"),
-    ("moodle", f"Team 7_4711{MOODLE}/x.ipynb", "team_7", "mary emmy", "4711"),
+    ("moodle", f"Team 7_88{MOODLE}/x.ipynb", "team_7", "mary emmy", "88"),
+    # the number of somebody who is not in the team: the name may be a person's own choice
+    ("moodle", f"Team 7_4711{MOODLE}/x.ipynb", "team_7", "", "4711"),
     # Canvas: lib/content_zipper.rb; samples of canvas-submission-sort and CS50's scripts
     ("canvas", f"lovelaceada_4711_998877_{NAME}.ipynb", "lovelaceada", "ada01", "4711"),
     ("canvas", f"lovelaceada_LATE_4711_998877_{NAME}-1.ipynb", "lovelaceada", "ada01", "4711"),
-    ("canvas", "weißjürgen_55_998878_my 04 work.ipynb", "weissjurgen", "s2", "55"),
+    ("canvas", "weißjürgen_4712_998878_my 04 work.ipynb", "weissjurgen", "s2", "4712"),
     ("canvas", "anon_Xy3Zq_998877_x.ipynb", "anon_xy3zq", "", "Xy3Zq"),
     ("canvas", "submissions/LATE_anon_Xy3Zq_998877_x.ipynb", "anon_xy3zq", "", "Xy3Zq"),
+    ("canvas", f"anon_a1B2c_98765_{NAME}.ipynb", "anon_a1b2c", "", "a1B2c"),
     # Blackboard: nbgrader's zip_collect, bb-file-cleanup
     ("blackboard", f"{NAME}_ada01_attempt_2026-11-28-10-00-00_x.ipynb", "ada01", "ada01", ""),
     ("blackboard", "Week  4_weiss_attempt_2026-11-28-10-00-00_a b.ipynb", "weiss", "s2", ""),
+    # a student called the file so
+    (
+        "blackboard",
+        "T_ada01_attempt_2026-11-28-10-00-00_weiss_attempt_2026-11-01-12-00-00_x.ipynb",
+        *("ada01", "ada01", ""),
+    ),
     # Brightspace: grader_helper, multi-clone, GradeFast and others
     (
         "brightspace",
@@ -70,6 +79,11 @@ SAMPLES = [
         "brightspace",
         "1-2 - Team 7 - Mary Somerville - Jul 30, 2026 1053 PM/x.ipynb",
         *("mary_somerville", "mary", "1"),
+    ),
+    (  # a student called the file so
+        "brightspace",
+        "1-2 - Ada Lovelace - Nov 28, 2026 1000 AM - Jürgen Weiß - Nov 01, 2026 1100 AM - x.ipynb",
+        *("ada_lovelace", "ada01", "1"),
     ),
     # GitHub Classroom: ASSIGNMENT-USERNAME, as abc-classroom and gh classroom clone them
     ("github", f"04-self-attention-ada01/{NAME}.ipynb", "ada01", "ada01", ""),
@@ -166,6 +180,7 @@ def test_gradescope_says_beside_its_folders_who_handed_in(places: Places, listed
     [
         (f"lovelaceada_LATE_4711_9_{NAME}.ipynb", False, "marked late by canvas"),
         (f"lovelaceada_4711_9_{NAME}.ipynb", False, ""),
+        (f"LATE_anon_4711_9_{NAME}.ipynb", False, "marked late by canvas"),
         (f"Ada Lovelace_4711{MOODLE}/x.ipynb", False, ""),
         (f"{NAME}-ada01/x.ipynb", False, ""),
         (f"{NAME}_ada01_attempt_2026-11-28-10-00-00_x.ipynb", True, "1 h 0 min after"),
@@ -210,6 +225,12 @@ def test_who_hands_in_again_under_the_same_number_is_the_same(places: Places) ->
     (row,) = take(places, later, NOON.replace(hour=15))
     assert (row.student, row.status) == ("lovelaceada", "late")
     assert submitted(places, "lovelaceada") == work("new")
+    several = {f"anon_a1B2c_{file}_{NAME}.ipynb": work(file) for file in ("11", "12")}
+    rows = take(places, several)
+    assert [(row.student, row.status) for row in rows] == [
+        ("anon_a1b2c", "duplicate"),
+        ("anon_a1b2c", "collected"),
+    ]
 
 
 def test_two_people_of_one_name_are_not_taken_for_one(places: Places) -> None:
@@ -242,6 +263,41 @@ def test_a_doubt_is_told_and_nothing_is_guessed(places: Places, path: str, told:
     row = take(places, {path: work(path)})[0]
     assert (row.status, row.student) == ("not recognised", "")
     assert told in row.reason
+
+
+def test_a_group_without_letters_is_not_every_name_without_letters(places: Places) -> None:
+    write_roster(places, "id,name,group\nada,Ada,★\nbob,Bob,★\n")
+    rows = take(places, {f"♥_5{MOODLE}/x.ipynb": work()})
+    assert {(row.student, row.status) for row in rows if row.path} == {("", "not recognised")}
+
+
+PLAIN = [f"{who}/x.ipynb" for who in ("ann", "bob")]
+ODD = [f"mal/v_0_2_{i}.txt" for i in range(9)]
+ZIPPED = [f"{who}_{i}{MOODLE}/x.ipynb" for i, who in enumerate(("ann", "bob"))]
+
+
+@each(
+    "paths, depth",
+    [
+        (PLAIN + ODD, 0),
+        ([f"Course/{path}" for path in PLAIN + ODD], 1),
+        ([f"{NAME}/{path}" for path in PLAIN] + [f"{OTHER}/{path}" for path in ODD], 0),
+        (["sue/v_0_2_x.txt", "list.csv"], 0),
+        ([f"bob_{NAME}.ipynb", *(f"zoe/{who}_{NAME}.ipynb" for who in ("ann", "cy"))], 0),
+        (ZIPPED, 0),
+        (["lovelaceada_4711_9_x.ipynb", "bobb_4712_9_x.ipynb", *ODD], 0),
+        ([f"CS-99/{path}" for path in ZIPPED], 1),
+        ([f"CS-99/{path}" for path in ZIPPED] + ["list.csv", "grades.xlsx"], 1),
+        ([f"{top}/{path}" for path in ZIPPED for top in ("CS-1", "CS-2")], 1),
+        ([f"Autumn/CS-99/{path}" for path in ZIPPED], 2),
+        ([f"Course/{who}_{NAME}.ipynb" for who in ("ann", "bob")] + ["list.csv"], 1),
+        (["a/" * 3000 + "x"], 0),
+    ],
+)
+def test_what_one_student_calls_files_changes_nothing_for_the_others(
+    paths: list[str], depth: int
+) -> None:
+    assert export(paths, "", frozenset({"sue"})).depth == depth
 
 
 def test_the_outer_name_decides_whose_it_is(places: Places) -> None:

@@ -74,6 +74,8 @@ OTHER = "def f(x):\n    return x + 1"
         (b"[1, 2]", "without a list of cells"),
         (b'{"cells": {}}', "without a list of cells"),
         (b'{"nbformat": 3, "worksheets": 5}', "of an old format and damaged"),
+        (b'{"nbformat": 3, "nbformat_minor": "x", "metadata": {}}', "of an old format and damaged"),
+        (b'{"nbformat": 1, "cells": [{"cell_type": "x"}]}', "of an old format and damaged"),
         (b'{"nbformat": 4, "cells": [{"source": "1"}, 5]}', "cell 2 of the notebook is damaged"),
         (b'{"nbformat": 4, "cells": [{"source": null}]}', "cell 1 of the notebook is damaged"),
     ],

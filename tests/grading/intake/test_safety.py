@@ -51,7 +51,7 @@ def test_links_and_pipes_in_a_folder_are_not_followed(tmp_path: Path, places: Pl
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / f"bob_{NAME}.ipynb").symlink_to(secret / "x.ipynb")
-    (folder / "cy").symlink_to(secret)
+    (folder / "cy.ipynb").symlink_to(secret)
     os.mkfifo(folder / "di.ipynb")  # whoever opens it waits for ever
     rows = collect(folder, places)
     assert {row.status for row in rows} == {"refused"}
@@ -84,12 +84,14 @@ def test_files_of_zeros_fill_no_disk_and_a_flood_stalls_nobody(
     with zipfile.ZipFile(tmp_path / "flood.zip", "w") as archive:
         for i in range(60):
             archive.writestr(f"{i}.txt", b"")
+        archive.writestr("x.ipynb", work("behind the flood"))
     contents = {
         f"{name}.zip": (tmp_path / f"{name}.zip").read_bytes() for name in ("zeros", "flood")
     }
     rows = take(places, contents | {f"cy_{NAME}.ipynb": work()})
     assert "flood.zip holds more than 50 files; the others are not read" in {r.reason for r in rows}
     assert len([row for row in rows if row.path.startswith("flood.zip")]) == 51
+    assert submitted(places, "flood") == work("behind the flood")
     assert sum(path.stat().st_size for path in places.collected.rglob("*.bin")) < 60 << 20
     assert submitted(places, "cy") == work()
 

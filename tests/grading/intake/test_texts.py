@@ -92,6 +92,11 @@ def test_honest_texts_are_left_as_they_are() -> None:
         assert tame(text, {"sketch.png"}) == text
 
 
+def test_of_many_blanks_few_are_left() -> None:
+    """Or nbconvert looks at the rest of them for each."""
+    assert tame("a" + " " * 200_000 + "b") == "a" + " " * 100 + "b"
+
+
 def test_of_attachments_only_pictures_stay() -> None:
     picture, page_ = {"image/png": "iVBORw0KGgo="}, {"text/html": "<script>"}
     script = {"image/png": "<script>"}

@@ -104,8 +104,21 @@ ORDINARY: dict[str, tuple[dict[str, str], str, str]] = {
     "a forbidden name": ({"double": "def double(x):\n    return x.mul(2)"}, GRADED, "it uses mul"),
     "a forbidden name in a helper": (
         {"double": CALLS_HELPER, "above": "def helper(x):\n    return x.mul(2)"},
+        PERSON,
+        "a person has to look at what the function rests on: it uses mul",
+    ),
+    "a forbidden name in a helper, and a mistake": (
+        {"double": CALLS_HELPER, "above": "def helper(x):\n    return x.mul(3)"},
         GRADED,
-        "it uses mul",
+        "expected",
+    ),
+    "a forbidden name in a value, and a local name like the value's": (
+        {
+            "double": "def double(x):\n    y = x + x\n    return y",
+            "above": "y = torch.ones(2).mul(2)",
+        },
+        GRADED,
+        "",
     ),
     "a forbidden name elsewhere": (
         {"double": RIGHT["double"], "above": "torch.ones(2).mul(2)"},
@@ -235,6 +248,10 @@ FORGED: dict[str, tuple[bytes, str]] = {
     "too many": (line_of(GOOD | {"answers": GOOD["answers"] * 2}), "forged: 6 answers to 3 que"),
     "unreadable": (line_of("all right"), "forged: the answers cannot be read"),
     "unreadable inside": (line_of({"task": "double", "answers": [1, 2, 3]}), "forged: the answ"),
+    "no arguments": (
+        line_of(GOOD | {"answers": [{"output": 1, "args": 5}] * len(INPUTS)}),
+        "forged: an answer comes without its arguments",
+    ),
     "none": (line_of({"task": "double", "answers": []}), "0 answers to 3 questions"),
     "nowhere": (line_of(GOOD, cell=99), "no answer"),
     "nowhere, by a truth": (line_of(GOOD, cell=True), "no answer"),
@@ -264,11 +281,11 @@ def test_the_good_bundle_would_be_right() -> None:
     assert judged(WRONG, Told(line_of(GOOD), "finished", "", 0.1)).tasks["double"].points == 2.0
 
 
-def test_answers_at_which_the_judge_fails_go_to_a_person() -> None:
-    odd = BUNDLE | {"answers": [{"output": 1, "args": 5}] * len(INPUTS)}
-    line = judged(WRONG, Told(line_of(odd), "finished", "", 0.1)).tasks["double"]
+def test_answers_at_which_the_judge_fails_go_to_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "complaint", lambda *args: 1 // 0)
+    line = judged(WRONG).tasks["double"]
     assert (line.points, line.status) == (0.0, PERSON)
-    assert "the judge could not compare the answers" in line.reason
+    assert "the judge could not compare the answers: ZeroDivisionError" in line.reason
 
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=9)  # halves of signs as well

@@ -5,10 +5,19 @@ from typing import Any
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from attnlib.check import MIME
-from grading.judging.outputs import LONGEST_OUTPUT, ROOM, harmless, shown, trim
+from grading.judging.outputs import (
+    CODE,
+    LONGEST_OUTPUT,
+    LONGEST_TEXT,
+    ROOM,
+    harmless,
+    shorten,
+    shown,
+    trim,
+)
 
 
 def stream(text: str) -> dict[str, Any]:
@@ -59,3 +68,19 @@ def test_of_long_outputs_the_beginning_is_kept_and_the_notebook_stays_small() ->
     assert sum("image/png" in output.get("data", {}) for output in rest) == 2
     assert MIME not in json.dumps(kept)
     assert len(json.dumps(kept)) < ROOM + 2_000
+
+
+def test_of_long_cells_the_beginning_is_kept_and_a_check_cell_is_whole() -> None:
+    check = new_code_cell("check('a', a)", metadata={"nbgrader": {"locked": True}})
+    empty = new_code_cell("x = 1" + "\n" * 30_000 + "    y = 2")  # colours take hours to find here
+    long = [new_code_cell("x = 1\n" * 40_000) for _ in range(2)]
+    text = new_markdown_cell("word " * 10_000)
+    notebook = nbformat.v4.new_notebook(cells=[empty, *long, check, text])
+    shorten(notebook)
+    whole, first, second, same, short = [cell.source for cell in notebook.cells]
+    assert whole == "x = 1" + "\n" * 96 + "    y = 2"
+    assert (first, same) == ("x = 1\n" * 40_000, "check('a', a)")
+    assert "of 240,000 characters the rest is not kept" in second
+    assert len(whole + first + second) < CODE + 100
+    assert "of 50,000 characters the rest is not kept" in short
+    assert len(short) < LONGEST_TEXT + 100

@@ -33,7 +33,7 @@ from grading.tasks.hidden import copied
 EXERCISE = ROOT / "exercises"
 STUB = "raise NotImplementedError()"
 MINUTES = r"\*\*Points\*\* (\d+) · \*\*Time\*\* (\d+) min"
-SECRET = ("BEGIN SOLUTION", "BEGIN HIDDEN", "BEGIN MARK", "grading.", "Model answer")
+SECRET = ("BEGIN SOLUTION", "BEGIN HIDDEN", "BEGIN MARK", "grading.tasks", "Model answer")
 
 
 def meta(cell: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from semester import BY_HAND, NAME, NOON, TASKS, give, grade, hand_in, rows_of, 
 from grading.judging.report import ABSENT, CRASHED, GRADED, PERSON, Line
 from grading.release.build import BuildError
 from grading.reports.exports import write_marks
-from grading.reports.marks import NOT_DUE, NOT_GRADED, Mark, marks, totals
+from grading.reports.marks import NOT_DUE, NOT_GRADED, UNCLEAR, Mark, marks, totals
 from grading.settings import Places
 
 
@@ -104,3 +104,15 @@ def test_the_terminal_says_how_many_wait_and_why(tmp_path: Path) -> None:
     )
     with pytest.raises(BuildError, match="make collect"):
         write_marks(Places(tmp_path / "empty", tmp_path))
+
+
+def test_as_long_as_a_file_may_be_anybodys_nobody_has_a_final_nought(tmp_path: Path) -> None:
+    places = semester(tmp_path)
+    grade(places, "ada")
+    absent = {m.student for m in marks(places) if m.status == ABSENT}
+    assert absent, "else this test shows nothing"
+    rows = ["student,exercise,status,file", f",{NAME},not recognised,Dana Smith_4_x.ipynb"]
+    (places.home / "collected.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    after = [mark for mark in marks(places) if mark.student in absent]
+    assert {mark.status for mark in after} == {UNCLEAR}
+    assert not any(mark.final for mark in after)

@@ -60,6 +60,7 @@ DOORS = {
     "a name of a host": "socket.getaddrinfo('example.org', 80)",
     "a server of this machine": "socket.create_connection(('127.0.0.1', PORT), 2)",
     "the host of a virtual machine": "socket.socket(40)",
+    "a socket that keeps more": "socket.socketpair()[0].setsockopt(1, socket.SO_SNDBUF, 1 << 20)",
     "root": "os.setuid(0)",
     "another group": "os.setgroups([0])",
     "another root": "os.chroot('/tmp')",

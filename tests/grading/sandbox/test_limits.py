@@ -8,7 +8,7 @@ from attnlib.check import MIME
 from grading.sandbox.watch import Limits, excess
 
 SMALL = Limits(
-    cell_seconds=2, total_seconds=60, memory=900 << 20, output=16 << 20, processes=24, threads=150
+    cell_seconds=2, total_seconds=60, memory=900 << 20, output=16 << 20, files=5_000, threads=150
 )
 LATER = "print('later')"
 STUBBORN = """
@@ -25,6 +25,35 @@ BUNDLES = """
 from attnlib.check import show
 while True:
     show({"task": "double", "answers": ["x" * 10_000]})
+"""
+SOCKETS = """
+import socket, time
+server = socket.socket(socket.AF_UNIX)
+server.bind("/tmp/server")
+server.listen(4_000)
+for _ in range(3_000):
+    with socket.socket(socket.AF_UNIX) as client:  # what it has sent waits to be read
+        client.connect("/tmp/server")
+        client.setblocking(False)
+        client.send(bytes(200_000))
+time.sleep(9)
+"""
+FILES = "import time\nfor i in range(6_000):\n    open(f'/tmp/{i}', 'w').close()\ntime.sleep(9)"
+HIDDEN = """
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that nobody is told how a child has ended
+    while True:
+        if os.fork() == 0:
+            while time.process_time() < 0.5:
+                pass
+            os._exit(0)
+        try:
+            os.wait()
+        except ChildProcessError:
+            pass
+time.sleep(9)
 """
 PRINTS = """
 from attnlib.check import check
@@ -78,6 +107,8 @@ ENDS = {  # the cells, and of what the whole run ends
     "the kernel's end": ("import os\nos._exit(3)", "crashed", "ended itself (status 3) in cell 1"),
     "the client's end": ("import os\nos.kill(os.getppid(), 9)", "crashed", "ended from inside"),
     "memory": ("kept = [b'x' * (10 << 20) for _ in range(300)]", "crashed", "memory above"),
+    "memory of sockets": (SOCKETS, "crashed", "memory above"),
+    "files": (FILES, "crashed", "killed: more than 5,000 files"),
     "processes": (FORK, "crashed", "killed: "),  # whichever limit is met first
     "output": (BUNDLES, "crashed", "killed: output above 16,777,216 bytes"),
 }
@@ -94,8 +125,9 @@ def test_a_run_ends(what: str) -> None:
 
 
 @needs_sandbox
-def test_all_cells_together_may_not_compute_too_long() -> None:
-    told = run("while True:\n    pass", LATER, limits=Limits(total_seconds=2))
+@each("source", ["while True:\n    pass", HIDDEN])
+def test_all_cells_together_may_not_compute_too_long(source: str) -> None:
+    told = run(source, LATER, limits=Limits(total_seconds=2))
     reason = "timed out after 2 s of computing in total"
     assert (told.status, told.reason) == ("timed out", reason)
 
