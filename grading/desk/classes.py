@@ -1,4 +1,4 @@
-"""Grades a class: `grade_class(name, students, how, executor)`, several submissions at a time.
+"""Grades a class: `grade_class(name, students, how, make)`, several submissions at a time.
 
 Before anybody is graded comes a rehearsal: the model solution must earn every point in the same
 sandbox under the same seed, and the blank exercise none. Otherwise nothing is graded.

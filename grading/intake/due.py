@@ -7,10 +7,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 
 from grading import tables
-from grading.intake.platforms import in_table
 from grading.intake.receipts import read_receipt
 from grading.intake.roster import read_roster
 from grading.release.build import BuildError, known, names
@@ -123,16 +121,10 @@ def _date(text: str, places: Places) -> datetime:
 def lateness(student: str, exercise: str, places: Places, dates: DueDates) -> str:
     """How late the submission came that counts, in words; empty if in time, or if unknown."""
     receipt = read_receipt(student, exercise, places)
-    if receipt is not None and marked_late(receipt.path):
+    if receipt is not None and receipt.late:
         return f"marked late by {receipt.platform}"
     path = places.submitted / student / exercise / f"{exercise}.ipynb"
     return dates.late(student, exercise, timestamp(path))
-
-
-def marked_late(path: str) -> bool:
-    """Whether the platform marks a file as late, in the name that it gave."""
-    senders = (sender for part in path.split("/") if (sender := in_table(part)))
-    return any(sender.late for sender in islice(senders, 1))
 
 
 def span(late: timedelta) -> str:

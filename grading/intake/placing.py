@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from grading import child
+from grading.child import Trouble
 from grading.intake.due import DueDates, local
 from grading.intake.exchange import SECRET
 from grading.intake.platforms import Sender
@@ -91,7 +92,9 @@ def keep(places: Places, row: HandIn, content: bytes) -> Path:
 def doubted(rows: Sequence[HandIn], places: Places) -> list[HandIn]:
     """The rows, those doubtful whose name two people may have: the platform numbers them apart."""
     numbers: dict[tuple[str, str], set[str]] = {}
-    for row in filter(_counts, rows):
+    for row in rows:
+        if not row.counts or row.by != row.student:  # a team's number is nobody's
+            continue
         mine = {row.sender.number, _number_placed(row, places)} - {""}
         numbers.setdefault((row.student, row.exercise), set()).update(mine)
     checked = []
@@ -194,13 +197,21 @@ def _placed(row: HandIn, places: Places, dates: DueDates) -> HandIn:
         row = replace(row, time=min(before, _time(row)), reason=row.reason or "was here already")
     elif before is not None and before > _time(row):
         return because(row, f"a later one was collected before, of {local(before)}", "duplicate")
-    elif path.exists() and row.status == "unreadable" and not child.run(damage, path):
+    elif path.exists() and row.status == "unreadable" and _is_readable(path):
         return because(row, "in its place counts the one that was collected before", "duplicate")
-    place(row, places)
-    extended = dates.extended(row.student, row.exercise)
-    late = "the platform marks it as late" if row.sender.late and not extended else ""
+    marked = row.sender.late and not dates.extended(row.student, row.exercise)
+    place(row, places, marked)
+    late = "the platform marks it as late" if marked else ""
     late = late or dates.late(row.student, row.exercise, row.time if row.timed else None)
     return because(row, late, "late" if late and row.status == "collected" else "")
+
+
+def _is_readable(path: Path) -> bool:
+    """Whether the notebook that lies there can be read; it is tried in a child."""
+    try:
+        return not child.run(damage, path)
+    except Trouble:
+        return False
 
 
 def damage(path: Path) -> bytes:
@@ -215,7 +226,7 @@ def _time_of_placed(student: str, exercise: str, places: Places) -> datetime | N
     return datetime.fromisoformat(receipt.time) if receipt and receipt.time else timestamp(path)
 
 
-def place(row: HandIn, places: Places) -> None:
+def place(row: HandIn, places: Places, late: bool) -> None:
     """Put a submission where nbgrader looks for it, in one piece, with its time and receipt."""
     path = places.submitted / row.student / row.exercise / f"{row.exercise}.ipynb"
     if path.exists() and path.read_bytes() != row.content:
@@ -231,6 +242,12 @@ def place(row: HandIn, places: Places) -> None:
     if row.secret and row.by == row.student:
         written(path.parent / SECRET, row.secret)
     receipt = Receipt(
-        row.sender.platform, row.path, row.sender.number, row.digest, _time(row).isoformat(), row.by
+        row.sender.platform,
+        row.path,
+        row.sender.number,
+        row.digest,
+        _time(row).isoformat(),
+        row.by,
+        late,
     )
     write_receipt(receipt, row.student, row.exercise, places)

@@ -20,6 +20,7 @@ class Receipt:
         time: of the file in the export, in ISO format; `timestamp.txt` lies beside it only where
             that is the time of handing in.
         by: the id of the student, or the name of the group, who handed it in.
+        late: whether the platform marked it as late, and the student has no extension.
     """
 
     platform: str
@@ -28,6 +29,7 @@ class Receipt:
     digest: str = ""
     time: str = ""
     by: str = ""
+    late: bool = False
 
 
 def receipt_path(student: str, exercise: str, places: Places) -> Path:

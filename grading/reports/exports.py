@@ -12,7 +12,7 @@ Where the forms come from:
 - Gradescope imports no marks. Its table has the form of the gradebook that it exports, which other
   tools read: four columns an assignment.
 
-Whatever waits for a person is an empty cell, never a 0.
+Whatever waits for a person is an empty cell in these forms, never a 0.
 """
 
 from collections import Counter

@@ -31,12 +31,12 @@ from grading.release.build import known, nbgrader_log
 from grading.reports.marks import (
     NOT_GRADED,
     Mark,
-    by_another,
     comments,
     everybody,
     exercises,
     marks,
     notebook_path,
+    one_for_each_file,
 )
 from grading.settings import Places, configuration
 
@@ -194,12 +194,12 @@ def write_zips(
     """
     remarks = comments(exercise, places)
     files: dict[str, dict[str, bytes]] = {"moodle": {}, "canvas": {}}
-    troubles = []
+    troubles, holders = [], one_for_each_file(exercise, students, places)
     for student in students:
         receipt = read_receipt(student, exercise, places)
         page = page_path(student, exercise, places)
         notebook = notebook_path(student, exercise, places)
-        if receipt is None or by_another(student, exercise, places):
+        if receipt is None or student not in holders:
             continue  # a group gets one file, under the name of whoever handed it in
         if receipt.platform == "moodle" and page.exists():
             files["moodle"][moodle_name(receipt, exercise)] = page.read_bytes()

@@ -1,6 +1,6 @@
 """What a class got wrong: `make insights NAME=…` writes a page for the lecturer, no name in it.
 
-It reads the reports that grading wrote, and nothing else. Of each task it tells how many passed and
+It reads the marks and the reports that grading wrote. Of each task it tells how many passed and
 which mistakes how often, in the course's own sentences: no word on the page was chosen by a
 student.
 """

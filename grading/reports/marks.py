@@ -6,7 +6,7 @@ too, so that nobody is lost between two files.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from grading.desk.records import submission_path
 from grading.intake.due import DueDates, local, read_due_dates, released_exercises
 from grading.intake.receipts import read_receipt
 from grading.intake.roster import Student, read_roster
-from grading.judging.report import ABSENT, GRADED, PERSON, Line, Report, read_report
+from grading.judging.report import ABSENT, GRADED, Line, Report, read_report
 from grading.release.build import names, points
 from grading.settings import Places, find_alembic
 
@@ -66,10 +66,18 @@ def notebook_path(student: str, exercise: str, places: Places) -> Path:
     return places.autograded / student / exercise / f"{exercise}.ipynb"
 
 
-def by_another(student: str, exercise: str, places: Places) -> bool:
-    """Whether another member of the group handed in what counts for a student."""
-    receipt = read_receipt(student, exercise, places)
-    return receipt is not None and receipt.by not in ("", student)
+def one_for_each_file(exercise: str, students: Iterable[str], places: Places) -> set[str]:
+    """The students without those whose file is another one's as well, as in a group.
+
+    Of those who share a file the one who handed it in stays, or else the first.
+    """
+    holders: dict[str, str] = {}
+    for student in students:
+        receipt = read_receipt(student, exercise, places)
+        file = receipt.path if receipt else f"of {student} alone"
+        if file not in holders or (receipt and receipt.by == student):
+            holders[file] = student
+    return set(holders.values())
 
 
 def everybody(places: Places) -> list[Student]:
@@ -171,7 +179,7 @@ def lines_of(student: str, exercise: str, places: Places, dates: DueDates) -> di
     """The lines of a student's work by task, before people's points."""
     most = points(exercise)
     report = read_report(exercise, student, places)
-    if report is None or report.status == ABSENT:
+    if report is None:
         line = absent_or_waiting(student, exercise, places, dates)
         return {task: replace(line, most=most[task]) for task in most}
     again = f"run make grade NAME={exercise}"
@@ -181,16 +189,7 @@ def lines_of(student: str, exercise: str, places: Places, dates: DueDates) -> di
     if outdated(report, places):
         why = f"another file lies there since it was graded: {again}"
         return {task: replace(lines[task], status=NOT_GRADED, reason=why) for task in lines}
-    for task in lines.keys() & report.before.keys():
-        lines[task] = asked_again(lines[task], report.before[task])
     return lines
-
-
-def asked_again(line: Line, before: float) -> Line:
-    """The line of a task for which a person gave points to an earlier hand-in."""
-    noun = "point was" if before == 1 else "points were"
-    why = f"{before:g} {noun} given by hand for an earlier hand-in: give points again in Formgrader"
-    return replace(line, status=PERSON, reason=why)
 
 
 def with_hand(line: Line, given: ByHand) -> Line:

@@ -17,7 +17,7 @@ from grading.child import Trouble
 from grading.desk.records import submission_path
 from grading.intake.roster import Student
 from grading.release.build import EXERCISE_FOLDER, BuildError, known
-from grading.reports.marks import by_another, everybody, notebook_path
+from grading.reports.marks import everybody, notebook_path, one_for_each_file
 from grading.settings import Places, timestamp
 
 README = """What each student wrote for {exercise}. In base/ lies the code that was handed out.
@@ -90,9 +90,11 @@ def answers_of_class(
     """What each student or group wrote, and a line for each notebook that cannot be read."""
     released = frozenset(source.strip() for source in handed_out)
     answers, troubles = dict[Student, bytes](), list[str]()
-    for student in everybody(places):
+    students = everybody(places)
+    holders = one_for_each_file(exercise, [student.id for student in students], places)
+    for student in students:
         path = notebook_path(student.id, exercise, places)
-        if path.exists() and not by_another(student.id, exercise, places):
+        if path.exists() and student.id in holders:
             try:
                 answers[student] = child.run(own_code, path, released)
             except Trouble as error:
