@@ -333,12 +333,17 @@ def test_the_numbers_of_task_8_6_are_the_chapter_s() -> None:
     table = re.findall(r"^\| (\w+)(?:, seed (\d))? \| (.*) \|$", cells["explain-free-task"], re.M)
     assert len(table) == 6
     for kind, seed, cells_of in table:
-        accuracy, *weights = map(float, cells_of.split(" | "))
+        numbers = [None if text == "?" else float(text) for text in cells_of.split(" | ")]
+        accuracy, *weights = numbers
         one = starts(kind)[int(seed)] if seed else pretrained.card(f"histogram-{kind}")
         expected = [one[name] for name in ("oneself", "same", "other")] if seed else None
         assert accuracy == pytest.approx(one["accuracy"], abs=6e-5)
         expected = expected or CHAPTER.weights_on(model(kind), sample)
-        assert weights == pytest.approx(expected, abs=6e-4)
+        shown = [
+            (told, true) for told, true in zip(weights, expected, strict=True) if told is not None
+        ]
+        assert shown, "a row of questions only"
+        assert [told for told, _ in shown] == pytest.approx([true for _, true in shown], abs=6e-4)
     semantic = model("semantic")
     everywhere = semantic.attend(semantic.embed(sample))[1].diagonal(dim1=1, dim2=2).mean()
     assert f"{everywhere:.2f}" == "0.31"
