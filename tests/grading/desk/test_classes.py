@@ -219,6 +219,7 @@ def test_points_given_to_an_earlier_hand_in_are_shown_and_asked_about(places: Pl
     path.write_bytes(b"second")
     report = graded()
     assert report.before == {"explain_scale": 4.0}
+    assert report.status == PERSON
     assert report.tasks["explain_scale"].status == PERSON
     assert report.tasks["explain_scale"].reason.startswith("4 points were given by hand")
     assert in_gradebook(places, NAME)["ada", "explain_scale"][1], "Formgrader asks for them"

@@ -9,12 +9,12 @@ import pytest
 from classroom import hand_in
 from nbgrader.api import Gradebook
 from sqlalchemy.exc import OperationalError
-from test_classes import FIRST, NAME, give, graded_by, places
+from test_classes import FIRST, NAME, graded_by, places
 
 from grading.desk.faults import patiently
 from grading.desk.records import How, keep, work_of
 from grading.desk.submission import Graded, Work, grade, waiting
-from grading.judging.report import CRASHED, GRADED, PERSON, TIMED_OUT, Line, Report, read_report
+from grading.judging.report import CRASHED, PERSON, TIMED_OUT, Line, read_report
 from grading.release.build import BuildError
 from grading.sandbox.watch import Doubt, SandboxError
 from grading.settings import Places
@@ -126,18 +126,3 @@ def test_who_failed_twice_is_no_verdict_if_the_machine_has_failed(
     with pytest.raises(BuildError, match="rehearsal failed"):
         graded_by(grade, places, {"ada": b""}, monkeypatch)
     assert read_report(NAME, "ada", places) is None
-
-
-def test_a_report_with_points_to_be_asked_about_needs_a_person(places: Places) -> None:
-    how = How(places, "a seed")
-    path = hand_in(places, NAME, "ada", b"first")
-
-    def graded() -> Report:
-        work = work_of(NAME, "ada", how)
-        assert work
-        return keep(canned.canned(work), how)
-
-    assert graded().status == GRADED
-    give(places, "ada", "explain_scale", manual_score=3.5)
-    path.write_bytes(b"second")
-    assert graded().status == PERSON
