@@ -10,7 +10,8 @@ and an import only ever goes down (docs/architecture.md has the picture):
 - beside them `plots` and `widgets`, which show things, and `check`, the line under an exercise
 
 One record flows through all of them, the `Trace`: tokens, attention weights and, on request,
-queries, keys, values, what each head writes, the residual stream and the logits.
+queries, keys, values, what each head writes, the residual stream and the logits. Its fields have
+the names of the sites where a forward pass can be edited (`models.transformer`).
 
 Importing it does one thing more, in a notebook kernel only: see `_one_thread_in_a_kernel`.
 """

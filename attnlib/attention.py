@@ -6,17 +6,30 @@ column is a source (key). Masks are boolean, True where a query may attend, as i
 """
 
 import math
+import warnings
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def causal_mask(n: int) -> Tensor:
+def check_choice(name: str, value: str | None, choices: Sequence[str | None]) -> None:
+    """Stop if a setting is none of its choices.
+
+    Raises:
+        ValueError: with the ones there are.
+    """
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
+
+
+def causal_mask(n: int, device: torch.device | str | None = None) -> Tensor:
     """Who may look at whom when nobody may look ahead.
 
     Args:
         n: number of tokens.
+        device: where the mask is made; torch's default device if None.
 
     Returns:
         bool (n, n), True on and below the diagonal: destination t sees sources 0 … t.
@@ -28,7 +41,7 @@ def causal_mask(n: int) -> Tensor:
     """
     if n < 0:
         raise ValueError(f"causal_mask needs a number of tokens ≥ 0, got {n}")
-    return torch.ones(n, n, dtype=torch.bool).tril()
+    return torch.ones(n, n, dtype=torch.bool, device=device).tril()
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -82,8 +95,26 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tu
             f"k is {tuple(k.shape)}"
         )
     _check_lengths(k, v)
-    weights = masked_softmax(q @ k.mT / math.sqrt(q.shape[-1]), mask)
+    weights = masked_softmax(scaled_scores(q, k), mask)
     return weights @ v, weights
+
+
+def scaled_scores(
+    q: Tensor, k: Tensor, scale: float | None = None, cap: float | None = None
+) -> Tensor:
+    """The scores before the softmax, q kᵀ / √d_k.
+
+    Args:
+        q: queries, (..., T_q, d_k).
+        k: keys, (..., T_k, d_k).
+        scale: what q kᵀ is multiplied by in place of 1/√d_k.
+        cap: c, where a model bounds its scores softly: c tanh(score / c), between −c and c.
+
+    Returns:
+        scores, (..., T_q, T_k).
+    """
+    scores = q @ k.mT / math.sqrt(q.shape[-1]) if scale is None else q @ k.mT * scale
+    return scores if cap is None else cap * torch.tanh(scores / cap)
 
 
 def additive_attention(
@@ -155,7 +186,8 @@ class MultiHeadAttention(nn.Module):
     W_O (H, d_v, d_model), or (1, d_v, d_model) when heads are added. H_kv is H, or fewer: then
     H / H_kv heads in a row share their keys and values (grouped-query attention; Ainslie et al.
     2023), and with one, all do (multi-query).
-    Biases, if any: b_Q (H, d_k), b_K (H_kv, d_k), b_V (H_kv, d_v), b_O (d_model,).
+    Biases, if any: b_Q (H, d_k), b_K (H_kv, d_k), b_V (H_kv, d_v), b_O (d_model,); with
+    bias=("qkv",) or ("out",) the first three or the last alone.
     """
 
     def __init__(
@@ -166,7 +198,7 @@ class MultiHeadAttention(nn.Module):
         d_v: int | None = None,
         d_source: int | None = None,
         combine: str = "concat",
-        bias: bool = False,
+        bias: bool | Collection[str] = False,
         kv_heads: int | None = None,
     ) -> None:
         super().__init__()
@@ -175,23 +207,41 @@ class MultiHeadAttention(nn.Module):
         if kv_heads < 1 or heads % kv_heads:
             raise ValueError(f"kv_heads must divide the {heads} heads, got {kv_heads}")
         d_source = d_model if d_source is None else d_source
+        writers = heads if combine == "concat" else 1
         self.combine = combine
-        self.W_Q = nn.Parameter(torch.empty(heads, d_model, d_k))
-        self.W_K = nn.Parameter(torch.empty(kv_heads, d_source, d_k))
-        self.W_V = nn.Parameter(torch.empty(kv_heads, d_source, d_v))
-        self.W_O = nn.Parameter(torch.empty(heads if combine == "concat" else 1, d_v, d_model))
-        fan_in = d_model, d_source, d_source, len(self.W_O) * d_v
-        for weight, n in zip((self.W_Q, self.W_K, self.W_V, self.W_O), fan_in, strict=True):
-            if not weight.is_meta:  # where numbers come later, none are drawn
-                nn.init.normal_(weight, std=n**-0.5)
-        self.b_Q, self.b_K, self.b_V, self.b_O = (
-            nn.Parameter(torch.zeros(shape)) if bias else None
-            for shape in ((heads, d_k), (kv_heads, d_k), (kv_heads, d_v), (d_model,))
-        )
+        self.W_Q = _matrices(heads, d_model, d_k, fan_in=d_model)
+        self.W_K = _matrices(kv_heads, d_source, d_k, fan_in=d_source)
+        self.W_V = _matrices(kv_heads, d_source, d_v, fan_in=d_source)
+        self.W_O = _matrices(writers, d_v, d_model, fan_in=writers * d_v)
+        for weight in (self.W_Q, self.W_K, self.W_V):
+            # Each column in one piece: the product with all heads at once then needs no copy.
+            weight.data = weight.data.mT.contiguous().mT
+        qkv, out = (bias if isinstance(bias, bool) else name in bias for name in ("qkv", "out"))
+        self.b_Q = nn.Parameter(torch.zeros(heads, d_k)) if qkv else None
+        self.b_K = nn.Parameter(torch.zeros(kv_heads, d_k)) if qkv else None
+        self.b_V = nn.Parameter(torch.zeros(kv_heads, d_v)) if qkv else None
+        self.b_O = nn.Parameter(torch.zeros(d_model)) if out else None
+
+    def beyond_W_QK(self) -> list[str]:
+        """What the scores of this layer depend on besides x, W_QK and the scale; empty if nothing.
+
+        >>> MultiHeadAttention(8, 2, bias=True).beyond_W_QK()
+        ['biases of queries and keys']
+        """
+        return [] if self.b_Q is None else ["biases of queries and keys"]
 
     @property
     def W_QK(self) -> Tensor:
-        """W_Q W_Kᵀ of each head, (H, d_model, d_source): all that the scores depend on."""
+        """W_Q W_Kᵀ of each head, (H, d_model, d_source): all that the scores depend on.
+
+        Where the scores depend on more (`beyond_W_QK`), a warning says on what.
+        """
+        if more := self.beyond_W_QK():
+            warnings.warn(
+                f"the scores of this layer depend on more than W_QK: {', '.join(more)}. The q and "
+                "k of a trace hold everything",
+                stacklevel=2,
+            )
         return self.W_Q @ shared(self.W_K, len(self.W_Q)).mT
 
     @property
@@ -208,13 +258,13 @@ class MultiHeadAttention(nn.Module):
             _per_head(source, self.W_V, self.b_V),
         )
 
-    def write(self, heads: Tensor) -> Tensor:
-        """What the heads add together: (B, H, T, d_v) to (B, T, d_model)."""
+    def write(self, z: Tensor) -> Tensor:
+        """What all heads add together: their weighted values (B, H, T, d_v) to (B, T, d_model)."""
         if self.combine == "add":
-            heads = heads.sum(1, keepdim=True)
-        # concatenating heads and stacking W_O[h] is the same sum over heads, in one product
-        stacked = heads.transpose(1, 2).flatten(2)  # (B, T, H · d_v)
-        return F.linear(stacked, self.W_O.flatten(0, 1).T, self.b_O)
+            z = z.sum(1, keepdim=True)
+        # Concatenating heads and stacking W_O[h] is the same sum over heads, in one product.
+        concatenated = z.transpose(1, 2).flatten(2)  # (B, T, H · d_v)
+        return F.linear(concatenated, self.W_O.flatten(0, 1).T, self.b_O)
 
     def forward(
         self,
@@ -239,8 +289,8 @@ class MultiHeadAttention(nn.Module):
             output (B, T, d_model), and weights (B, H, T, S) or None.
         """
         q, k, v = self.project(x, source)
-        heads, weights = attend(q, k, v, mask, causal, need_weights)
-        return self.write(heads), weights
+        z, weights = attend(q, k, v, mask, causal, need_weights)
+        return self.write(z), weights
 
 
 def attend(
@@ -250,12 +300,15 @@ def attend(
     mask: Tensor | None = None,
     causal: bool = False,
     need_weights: bool = False,
+    scale: float | None = None,
+    cap: float | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Attention with the weights if they are needed, with the fused kernel if not.
 
     Both roads give the same output, also where a row may look at nothing (zeros).
     Arguments as in `MultiHeadAttention.forward`, q, k, v already per head; fewer keys and values
-    than queries are shared.
+    than queries are shared. Scale and cap are as in `scaled_scores`; with a cap the weights are
+    always computed, since the fused kernel knows none.
     """
     if causal and q.shape[-2] != k.shape[-2]:
         raise ValueError(
@@ -263,18 +316,20 @@ def attend(
         )
     if q.ndim > 2:
         k, v = shared(k, q.shape[-3]), shared(v, q.shape[-3])
+    need_weights = need_weights or cap is not None
     if not need_weights and mask is None:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal), None
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale), None
     if mask is not None:
         _check_mask(mask)
     if causal:
-        lower = causal_mask(q.shape[-2]).to(q.device)
+        lower = causal_mask(q.shape[-2], q.device)
         mask = lower if mask is None else mask & lower
     if need_weights:
-        return attention(q, k, v, mask)
+        weights = masked_softmax(scaled_scores(q, k, scale, cap), mask)
+        return weights @ v, weights
     assert mask is not None
     empty = ~mask.any(-1, keepdim=True)
-    output: Tensor = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | empty)
+    output: Tensor = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | empty, scale=scale)
     return output.masked_fill(empty, 0.0), None
 
 
@@ -291,8 +346,7 @@ def _widths(
     d_model: int, heads: int, d_k: int | None, d_v: int | None, combine: str
 ) -> tuple[int, int]:
     """The widths d_k and d_v of a layer's heads, as given or shared out among them."""
-    if combine not in ("concat", "add"):
-        raise ValueError(f"combine is 'concat' or 'add', got {combine!r}")
+    check_choice("combine", combine, ("concat", "add"))
     if heads < 1:
         raise ValueError(f"a layer needs at least one head, got {heads}")
     if d_model % heads and (d_k is None or (d_v is None and combine == "concat")):
@@ -306,10 +360,18 @@ def _widths(
 
 
 def _per_head(x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:
-    """x (B, T, d) times W (H, d, w), a product per head: (B, H, T, w)."""
-    if x.shape[0] == 1:
-        y = x[:, None] @ W
-    else:  # for many texts one wide product is faster, though its matrix must first be laid out
-        y = x @ W.transpose(0, 1).flatten(1)  # (B, T, H · w)
-        y = y.unflatten(-1, (W.shape[0], W.shape[2])).transpose(1, 2)
-    return y if b is None else y + b[:, None]
+    """x W[h] + b[h] for every head: (B, T, d) and W (H, d, w) to (B, H, T, w).
+
+    All heads are one product: W.mT, flattened, is (H · w, d), and is no copy.
+    """
+    y = F.linear(x, W.mT.flatten(0, 1), None if b is None else b.flatten())
+    heads: Tensor = y.unflatten(-1, (W.shape[0], W.shape[2])).transpose(1, 2)
+    return heads
+
+
+def _matrices(heads: int, rows: int, columns: int, fan_in: int) -> nn.Parameter:
+    """A matrix per head, (H, rows, columns), normal with the deviation 1/√fan_in."""
+    weights = torch.empty(heads, rows, columns)
+    if not weights.is_meta:  # where numbers come later, none are drawn
+        nn.init.normal_(weights, std=fan_in**-0.5)
+    return nn.Parameter(weights)

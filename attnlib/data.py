@@ -113,10 +113,10 @@ def check_sha256(path: Path, expected: str, remedy: str) -> None:
     Raises:
         RuntimeError: if the hash differs or there is no file; ends with the remedy.
     """
-    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "no file"
-    if found != expected:
+    actual = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "no file"
+    if actual != expected:
         raise RuntimeError(
-            f"{path.name}: expected SHA-256 {expected[:12]}…, found {found[:12]}. {remedy}"
+            f"{path.name}: expected SHA-256 {expected[:12]}…, found {actual[:12]}. {remedy}"
         )
 
 
@@ -241,7 +241,7 @@ def histogram(
 
     Returns:
         ids (N, length) with values 0 … symbols − 1, in the order of the draw, and labels
-        (N, length) with values 1 … length, as `histogram_labels` counts them.
+        (N, length) with values 1 … length, as `histogram_labels` counts them; both on the CPU.
 
     Raises:
         ValueError: if an argument is below 1.
@@ -250,9 +250,8 @@ def histogram(
         raise ValueError(
             f"count, length and symbols must be at least 1, got {count}, {length}, {symbols}"
         )
-    generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(symbols, (count, length), generator=generator)
-    unique, group = torch.unique(ids, dim=0, return_inverse=True)
-    first = torch.full((len(unique),), count).scatter_reduce(0, group, torch.arange(count), "amin")
-    ids = ids[first.sort().values]
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    drawn = torch.randint(symbols, (count, length), generator=generator, device="cpu")
+    rows = dict.fromkeys(map(tuple, drawn.tolist()))  # each once, where it was drawn first
+    ids = torch.tensor(list(rows), device="cpu")
     return ids, histogram_labels(ids)

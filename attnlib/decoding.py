@@ -4,23 +4,28 @@ Argmax, sampling, temperature, top-k, nucleus and beam search, for every languag
 course; `translate` has an encoder–decoder write greedily. A transformer reads each token
 once: its keys and values are kept in a `KVCache`. Speculative decoding, length penalties and banned
 words are left out.
+
+Model and prompts may lie on different devices: what is written comes back where its prompt is. The
+probabilities are single precision at least, whatever the model's own.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from attnlib.models.cache import KVCache
 from attnlib.models.evaluation import evaluating
 from attnlib.models.seq2seq import EncoderOutput
 from attnlib.models.transformer import Transformer
-from attnlib.tokenizers.words import BOS, EOS, PAD, pad
+from attnlib.tokenizers.words import BOS, EOS, PAD
 
 Prompts = TypeVar("Prompts", Tensor, list[Tensor])  # a prompt, or several
-Choose = Callable[[Tensor, int], int]  # logits (D,) and the row of the batch, to a token
+Choose = Callable[[Tensor, int], int]  # logits (D,) and the number of the prompt, to a token
 
 
 def next_distribution(
@@ -39,7 +44,7 @@ def next_distribution(
         top_p: mass kept, in (0, 1]; all if None.
 
     Returns:
-        probabilities, (..., D).
+        probabilities, (..., D), in single precision or that of the logits, if it is higher.
 
     Raises:
         ValueError: if a setting lies outside its range.
@@ -48,24 +53,18 @@ def next_distribution(
     tensor([0.7311, 0.2689, 0.0000])
     """
     _check_settings(logits.shape[-1], temperature, top_k, top_p)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     # subtracting the maximum first keeps a very small temperature from overflowing
     p = ((logits - logits.amax(-1, keepdim=True)) / temperature).softmax(-1)
-    if top_k is None and (top_p is None or top_p == 1):  # 1 keeps all, however the sum is rounded
+    if top_p is None or top_p == 1:
+        top_p = math.inf  # all are kept, however the sum of their probabilities is rounded
+    if top_k is None and top_p == math.inf:
         return p
-    scores = logits.sort(-1, descending=True).values
-    kept = torch.full_like(scores[..., :1], top_k or logits.shape[-1], dtype=torch.int64)
-    if top_p is not None and top_p < 1:
-        ordered = ((scores - scores[..., :1]) / temperature).softmax(-1)
-        if top_k is not None:
-            ordered = ordered[..., :top_k] / ordered[..., :top_k].sum(-1, keepdim=True)
-        before = ordered.cumsum(-1) - ordered  # mass of the tokens ahead of this one
-        kept = kept - (before >= top_p).sum(-1, keepdim=True)
-    last = scores.gather(-1, kept - 1)
-    keep = logits >= last
-    surplus = keep.sum(-1, keepdim=True) - kept
-    if surplus.any():  # more equals of the last than places: the smaller ids get them
-        equal = logits == last
-        keep &= ~equal | (equal.cumsum(-1) <= equal.sum(-1, keepdim=True) - surplus)
+    best, order = logits.sort(dim=-1, descending=True, stable=True)
+    best, order = best[..., :top_k], order[..., :top_k]
+    mass = ((best - best[..., :1]) / temperature).softmax(-1)
+    before = mass.cumsum(-1) - mass  # of the more probable tokens
+    keep = torch.zeros_like(p, dtype=torch.bool).scatter(-1, order, before < top_p)
     p = p.masked_fill(~keep, 0.0)
     return p / p.sum(-1, keepdim=True)
 
@@ -91,9 +90,9 @@ def generate(
         model: any language model of the course, `model(ids (B, T)) -> logits (B, T, D)`.
         ids: a prompt (T,), T ≥ 1, or a list of prompts of any lengths.
         max_new_tokens: at most so many per prompt.
-        temperature: as in `next_distribution`, and so
-        top_k: and
-        top_p: too.
+        temperature: as in `next_distribution`.
+        top_k: tokens that can be drawn, as in `next_distribution`.
+        top_p: mass that can be drawn from, as in `next_distribution`.
         seed: the same seed gives the same text; new each time if None. Prompt i of a list is
             drawn with seed + i, so that it is continued as it would be alone.
         stop: id that ends a text, such as that of "<|endoftext|>"; it is kept as the last token.
@@ -101,23 +100,30 @@ def generate(
             slower, and the same up to rounding.
 
     Returns:
-        prompt and continuation, (T + n,) int64; a list of them for a list of prompts.
+        prompt and continuation, (T + n,) int64, on the prompt's device; a list of them for a list
+        of prompts.
 
     Raises:
         ValueError: if a setting lies outside its range or a prompt is empty.
     """
+    reader = _Reader(model, cached)
     _check_settings(model.W_U.shape[1], temperature, top_k, top_p)
-    generators = [torch.Generator() for _ in _prompts(ids, max_new_tokens)]
-    for row, generator in enumerate(generators):
-        generator.seed() if seed is None else generator.manual_seed(seed + row)
+    generators = [torch.Generator(device="cpu") for _ in _prompts(ids, max_new_tokens)]
+    for number, generator in enumerate(generators):
+        if seed is None:
+            generator.seed()
+        else:
+            generator.manual_seed(seed + number)
 
-    def draw(logits: Tensor, row: int) -> int:
-        # the token in whose share of the whole a random number falls; double, as shares are small
-        mass = next_distribution(logits, temperature, top_k, top_p).cpu().double().cumsum(-1)
-        u = torch.rand((), dtype=torch.float64, generator=generators[row])
+    def draw(logits: Tensor, number: int) -> int:
+        # the token in whose share of the whole a random number falls; in double precision, as
+        # shares are small, and so on the CPU, as other devices may not have it
+        p = next_distribution(logits, temperature, top_k, top_p)
+        mass = p.cpu().double().cumsum(-1)
+        u = torch.rand((), dtype=torch.float64, device="cpu", generator=generators[number])
         return int(torch.searchsorted(mass, u * mass[-1], right=True))
 
-    return _continue(_Reader(model, cached), ids, max_new_tokens, draw, stop)
+    return _continue(reader, ids, max_new_tokens, draw, stop)
 
 
 def greedy(
@@ -127,11 +133,10 @@ def greedy(
 
     Arguments, result and errors as in `generate`.
     """
-
     return _continue(_Reader(model, cached), ids, max_new_tokens, _most_probable, stop)
 
 
-def _most_probable(logits: Tensor, row: int) -> int:
+def _most_probable(logits: Tensor, number: int) -> int:
     return int(logits.argmax())
 
 
@@ -146,14 +151,14 @@ def translate(model: Any, source: Tensor, longest: int = 60) -> Tensor:
         longest: tokens; stop there even without </s>.
 
     Returns:
-        ids (B, T) without <s>, <pad> after </s>.
+        ids (B, T) without <s>, <pad> after </s>, on the device of the sources.
 
     Raises:
         ValueError: if `longest` is negative.
     """
-    starts = [torch.tensor([BOS])] * len(source)
+    starts = [torch.tensor([BOS], device=source.device)] * len(source)
     texts = _continue(_Writer(model, source), starts, longest, _most_probable, EOS)
-    return pad([text[1:].tolist() for text in texts])
+    return pad_sequence([text[1:] for text in texts], batch_first=True, padding_value=PAD)
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ class Beam:
     """A continuation that beam search has kept.
 
     Attributes:
-        ids: prompt and continuation, (T + n,).
+        ids: prompt and continuation, (T + n,), on the prompt's device.
         log_probability: of the continuation given the prompt, in nats: the sum over its tokens.
         parent: index, among the beams of the step before, of the one that it continues.
     """
@@ -206,77 +211,132 @@ def beam_steps(
     """
     if beams < 1:
         raise ValueError(f"beam search needs at least one beam, got {beams}")
-    steps = [[Beam(_prompts(ids, max_new_tokens)[0], 0.0)]]
-    alive, rows = [0], [0]  # places in the last step that go on, and their rows in the cache
+    (prompt,) = _prompts([ids], max_new_tokens)
     reader = _Reader(model)
+    steps = [[Beam(prompt, 0.0)]]
+    alive = [0]  # places in the last step of the texts that go on
+    rows = [0]  # where the reader has what each of them continues
     with evaluating(model):
         for _ in range(max_new_tokens):
-            last = steps[-1]
-            logits = reader.read([last[place].ids.tolist() for place in alive], rows)
-            steps.append(_widen(last, alive, logits.double().log_softmax(-1), beams))
-            before = alive
-            alive = [i for i, beam in enumerate(steps[-1]) if int(beam.ids[-1]) != stop]
-            rows = [before.index(steps[-1][place].parent) for place in alive]
-            if 0 not in alive:
+            logits = reader.read([steps[-1][place].ids.tolist() for place in alive], rows)
+            log_p = logits.cpu().double().log_softmax(-1)  # not every device has double precision
+            steps.append(_widen(steps[-1], alive, log_p, beams))
+            row_of = {place: row for row, place in enumerate(alive)}
+            alive = [place for place, beam in enumerate(steps[-1]) if int(beam.ids[-1]) != stop]
+            rows = [row_of[steps[-1][place].parent] for place in alive]
+            if 0 not in alive:  # the most probable text has ended
                 break
     return steps
 
 
 def _widen(last: list[Beam], alive: list[int], log_p: Tensor, beams: int) -> list[Beam]:
-    """The best continuations of the beams that go on, log_p (alive, D), and of those that ended."""
-    totals = log_p + log_p.new_tensor([[last[place].log_probability] for place in alive])
+    """The next step of a beam search.
+
+    Args:
+        last: the beams of the step before.
+        alive: their places in it, of those that have not ended.
+        log_p: log-probabilities of the token after each of those, (alive, D).
+        beams: how many are kept, the most probable of those that ended and of all continuations.
+    """
+    candidates = [
+        Beam(beam.ids, beam.log_probability, place)
+        for place, beam in enumerate(last)
+        if place not in alive
+    ]
+    so_far = log_p.new_tensor([[last[place].log_probability] for place in alive])
+    totals = so_far + log_p
     best = totals.flatten().topk(min(beams, totals.numel()))
-    found = [Beam(beam.ids, beam.log_probability, i) for i, beam in enumerate(last)]
-    found = [beam for beam in found if beam.parent not in alive]
-    for value, place in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-        row, token = divmod(place, log_p.shape[1])
-        ids = torch.cat([last[alive[row]].ids, torch.tensor([token])])
-        found.append(Beam(ids, value, alive[row]))
-    return sorted(found, key=lambda beam: -beam.log_probability)[:beams]
-
-
-class _Writer:
-    """Reads what an encoder–decoder has written so far, after it has read the sources (B, S)."""
-
-    def __init__(self, model: Any, source: Tensor) -> None:
-        with evaluating(model):
-            self.model, self.encoded = model, model.encoder_output(source)
-        self.state = model.initial_state(self.encoded)
-
-    @torch.inference_mode()
-    def read(self, texts: list[list[int]], rows: list[int]) -> Tensor:
-        """Logits (B, D) of the token after each text; text i goes on from row `rows[i]` before."""
-        self.encoded = EncoderOutput(*(part[rows] for part in self.encoded))
-        last = torch.tensor([text[-1] for text in texts])
-        self.state, logits, _ = self.model.step(self.state[rows], last, self.encoded)
-        return torch.index_fill(logits, -1, torch.tensor([PAD, BOS]), -torch.inf)
+    for total, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+        row, token = divmod(index, log_p.shape[1])
+        ids = last[alive[row]].ids
+        longer = torch.cat([ids, torch.tensor([token], device=ids.device)])
+        candidates.append(Beam(longer, total, alive[row]))
+    return sorted(candidates, key=lambda beam: -beam.log_probability)[:beams]
 
 
 class _Reader:
-    """Reads texts of equal length, only what is new of them where the model can keep the rest."""
+    """A language model that reads texts of equal length, which are a token longer each time.
+
+    A transformer keeps what it has read (`KVCache`), and reads only what is new. Other models read
+    the texts from their beginning each time, and so does a transformer whose `max_len` is passed.
+    """
 
     def __init__(self, model: Any, cached: bool = True) -> None:
+        if model.W_U is None:
+            raise ValueError(
+                "a model without an unembedding says nothing about the next token: decoding needs "
+                "a language model (head=True)"
+            )
         self.model = model
-        config = model.config if isinstance(model, Transformer) else None
-        self.limit = None if config is None else config.max_len
-        self.cache = KVCache(config.layers) if config is not None and cached else None
+        self.limit: int | None = None
+        self.cache: KVCache | None = None
+        if isinstance(model, Transformer):
+            self.limit = model.config.max_len
+            self.cache = KVCache(model.config.layers) if cached else None
 
     @torch.inference_mode()
     def read(self, texts: list[list[int]], rows: list[int]) -> Tensor:
-        """Logits (B, D) of the token after each text; text i goes on from row `rows[i]` before."""
-        W_U = self.model.W_U
+        """Logits (B, D) of the token after each text.
+
+        Args:
+            texts: B texts of equal length.
+            rows: where in the batch that was read last each text's beginning was.
+        """
         if self.limit is not None and len(texts[0]) > self.limit:
-            self.cache = None  # every position moves by one: nothing that was kept is right
             texts = [text[-self.limit :] for text in texts]
-        if self.cache is None:
-            state = self.model.hidden(torch.tensor(texts, device=W_U.device))
-        else:
+            self.cache = None  # every position has moved by one: nothing that was kept is right
+        if self.cache is not None:
             if rows != list(range(self.cache.batch)):
-                self.cache = self.cache.select(torch.tensor(rows, device=W_U.device))
-            new = [text[self.cache.length :] for text in texts]
-            assert isinstance(self.model, Transformer)
-            state = self.model.hidden(torch.tensor(new, device=W_U.device), cache=self.cache)
-        return torch.matmul(state[:, -1], W_U)
+                self.cache = self.cache.select(self._ids(rows))
+            texts = [text[self.cache.length :] for text in texts]
+            state = self.model.hidden(self._ids(texts), cache=self.cache)
+        else:
+            state = self.model.hidden(self._ids(texts))
+        logits: Tensor = self.model.unembed(state[:, -1])
+        return logits
+
+    def _ids(self, numbers: list[Any]) -> Tensor:
+        """Numbers as a tensor on the model's device."""
+        return torch.tensor(numbers, device=self.model.W_U.device)
+
+
+class _Writer:
+    """An encoder–decoder that has read the sources (B, S), and reads what it writes to each."""
+
+    def __init__(self, model: Any, source: Tensor) -> None:
+        self.model = model
+        self.device = next(model.parameters()).device
+        with evaluating(model), torch.inference_mode():
+            self.encoded: EncoderOutput = model.encoder_output(source.to(self.device))
+            self.state = model.initial_state(self.encoded)
+
+    @torch.inference_mode()
+    def read(self, texts: list[list[int]], rows: list[int]) -> Tensor:
+        """Logits (B, D) of the token after each text; arguments as in `_Reader.read`."""
+        self.encoded = EncoderOutput(*(part[rows] for part in self.encoded))
+        last = torch.tensor([text[-1] for text in texts], device=self.device)
+        self.state, logits, _ = self.model.step(self.state[rows], last, self.encoded)
+        never = torch.tensor([PAD, BOS], device=self.device)
+        return torch.index_fill(logits, -1, never, -torch.inf)
+
+
+@dataclass
+class _Text:
+    """A text that grows.
+
+    Attributes:
+        number: of its prompt.
+        ids: what there is of it.
+        goal: how long it may become.
+        row: its place in the batch that was read last.
+        done: whether nothing more is to be written.
+    """
+
+    number: int
+    ids: list[int]
+    goal: int
+    row: int
+    done: bool
 
 
 def _continue(
@@ -286,23 +346,35 @@ def _continue(
 
     A longer prompt meanwhile reads its own tokens: no padding, so no text sees another's length.
     """
-    texts = [prompt.tolist() for prompt in _prompts(ids, max_new_tokens)]
-    wanted = [len(text) + max_new_tokens for text in texts]
-    length = min(map(len, texts))
-    alive = before = [row for row in range(len(texts)) if max_new_tokens]
+    prompts = _prompts(ids, max_new_tokens)
+    texts = [
+        _Text(
+            number=number,
+            ids=prompt.tolist(),
+            goal=len(prompt) + max_new_tokens,
+            row=number,
+            done=max_new_tokens == 0,
+        )
+        for number, prompt in enumerate(prompts)
+    ]
+    length = min(len(text.ids) for text in texts)
     with evaluating(reader.model):
-        while alive:
-            rows = {row: place for place, row in enumerate(before)}  # in the cache
-            logits = reader.read([texts[row][:length] for row in alive], [rows[r] for r in alive])
-            before, alive = alive, []
-            for row, scores in zip(before, logits, strict=True):
-                in_prompt = len(texts[row]) > length
-                if not in_prompt:
-                    texts[row].append(choose(scores, row))
-                if in_prompt or (len(texts[row]) < wanted[row] and texts[row][-1] != stop):
-                    alive.append(row)
+        while alive := [text for text in texts if not text.done]:
+            logits = reader.read(
+                [text.ids[:length] for text in alive], rows=[text.row for text in alive]
+            )
+            for row, text in enumerate(alive):
+                text.row = row
+                if len(text.ids) > length:  # the next token is the prompt's own
+                    continue
+                token = choose(logits[row], text.number)
+                text.ids.append(token)
+                text.done = token == stop or len(text.ids) == text.goal
             length += 1
-    continued = [torch.tensor(text) for text in texts]
+    continued = [
+        torch.tensor(text.ids, device=prompt.device)
+        for text, prompt in zip(texts, prompts, strict=True)
+    ]
     return continued[0] if isinstance(ids, Tensor) else continued
 
 

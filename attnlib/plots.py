@@ -6,6 +6,7 @@ blue above 0 and to brown below, equally dark on both sides. All survive colour 
 """
 
 import io
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,6 +24,8 @@ SIGNED = (
     *("#d3e4f4", "#a3c8e8", "#64a3d4", "#2f7cbc", "#1b5a96", "#0e3a68"),
 )  # brown: below 0; white: 0; blue: above
 WHITESPACE = {" ": "·", "\n": "↵", "\r": "␍", "\t": "⇥", "\u00a0": "⍽"}
+CELL = 0.42  # inches of a cell of a small map
+FEW = 30  # names along an axis where not all fit: names are what takes long to draw
 LINE_STYLES = ["-", "--", "-.", ":"]
 
 
@@ -61,16 +64,25 @@ def show(fig: Any, alt: str) -> Figure:
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         fig.savefig(buffer, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
     plt.close(fig)
-    return Figure(_with_palette(buffer), alt)
+    return Figure(_with_few_colours(buffer), alt)
 
 
-def _with_palette(png: io.BytesIO) -> bytes:
-    """The picture with 256 colours of its own: less than half the bytes, and nobody sees it."""
+def _with_few_colours(png: io.BytesIO, limit: float = math.inf) -> bytes:
+    """The picture with 256 colours of its own, and smaller if it has more bytes than the limit.
+
+    256 colours are less than half the bytes, and nobody sees it.
+    """
     from PIL import Image
 
-    picture, target = Image.open(png).convert("RGB"), io.BytesIO()
-    few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(target, "PNG", optimize=True)
+    picture = Image.open(png).convert("RGB")
+    for share in (1.0, 0.75, 0.55, 0.4, 0.25):
+        size = (int(picture.width * share), int(picture.height * share))
+        smaller = picture.resize(size, Image.Resampling.BOX) if share < 1 else picture
+        few = smaller.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        target = io.BytesIO()
+        few.save(target, "PNG", optimize=True)
+        if len(target.getvalue()) <= limit:
+            break
     return target.getvalue()
 
 
@@ -176,8 +188,10 @@ def maps(
     for axes in grid.flat[len(arrays) :]:
         axes.axis("off")
     for axes, array, title in zip(grid.flat, arrays, titles, strict=False):
-        image = axes.imshow(array, vmin=0, vmax=top, cmap=colours())
-        _name_axes(axes, title, destinations, sources)
+        image = _draw_map(axes, array, destinations, sources, top)
+        axes.set_title(title)
+        if not axes.get_subplotspec().is_first_col():
+            axes.set_ylabel("")
     fig.colorbar(image, ax=grid.ravel().tolist(), label="attention weight", shrink=0.8)
     return show(fig, alt)
 
@@ -202,39 +216,62 @@ def _end_of_scale(arrays: Sequence[Array], vmax: float | None) -> float:
     return (most or 1.0) if vmax is None else vmax
 
 
-def _name_axes(axes: Any, title: str, destinations: Sequence[str], sources: Sequence[str]) -> None:
-    axes.set_title(title)
-    axes.xaxis.tick_top()
-    axes.xaxis.set_label_position("top")
-    axes.set_xticks(range(len(sources)), [_label(s) for s in sources], rotation=60, ha="left")
-    axes.set_yticks(range(len(destinations)), [_label(s) for s in destinations])
-    axes.set_xlabel("source (key)")
-    if axes.get_subplotspec().is_first_col():
-        axes.set_ylabel("destination (query)")
+def small_map(
+    weights: Any, destinations: Sequence[str], sources: Sequence[str], title: str = ""
+) -> bytes:
+    """One map of any size as a PNG of at most some 60,000 bytes.
 
+    It stands for a view where no script runs, and is stored in every executed notebook.
 
-def strongest(
-    values: Array, destinations: Sequence[str], sources: Sequence[str], signed: bool = False
-) -> str:
-    """The strongest entry of a map in words, or, of a signed map, the strongest of either sign.
-
-    >>> strongest(np.array([[0.25, 0.75]]), "a", "bc")
-    'Strongest weight 0.75, from “a” to “c”.'
-    >>> strongest(np.array([[0.25, -3.5]]), "a", "bc", signed=True)
-    'Strongest positive value 0.25, from “a” to “b”; strongest negative value −3.50,
-    from “a” to “c”.'
+    Args:
+        weights: (T_q, T_k), at least 0; the colours end at the largest.
+        destinations: names of the rows; of many tokens, every few have their name.
+        sources: names of the columns.
+        title: stands above the map.
     """
-    signs = {"positive value": 1, "negative value": -1} if signed else {"weight": 1}
-    told = []
-    for name, sign in signs.items():
-        i, j = divmod(int((sign * values).argmax()), values.shape[1])
-        value = float(values[i, j])
-        number = f"{value:.2f}" if abs(value) >= 0.01 or not value else f"{value:.2g}"
-        where = f"from “{visible(destinations[i])}” to “{visible(sources[j])}”"
-        found = f"strongest {name} {number.replace('-', '−')}, {where}"
-        told.append(found if sign * value > 0 or not signed else f"no {name}")
-    sentence = "; ".join(told)
-    return f"{sentence[0].upper()}{sentence[1:]}."
+    from matplotlib.figure import Figure as Canvas
+
+    array = _array(weights).astype(float)
+    rows, columns = array.shape
+    cell = min(CELL, 7.5 / max(rows, columns))  # inches
+    size = (max(3.4, columns * cell + 2.4), max(2.2, rows * cell + 1.7))
+    fig = Canvas(figsize=size, layout="constrained")
+    axes = fig.subplots()
+    font = max(7.0, min(11.0, 50 * cell))
+    every = 1 if font <= 60 * cell else math.ceil(max(rows, columns) / FEW)
+    image = _draw_map(axes, array, destinations, sources, array.max() or 1.0, font, every)
+    fig.colorbar(image, ax=axes, shrink=0.6, label="weight")
+    fig.suptitle(_without_mathematics(title))
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():  # as in `show`
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        fig.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return _with_few_colours(buffer, limit=60_000)
+
+
+def _draw_map(
+    axes: Any,
+    weights: Array,
+    destinations: Sequence[str],
+    sources: Sequence[str],
+    end: float,
+    font: float = 10,
+    every: int = 1,
+) -> Any:
+    """The cells of one map, its axes, and every so many names of rows and columns."""
+    image = axes.imshow(weights, vmin=0, vmax=end, cmap=colours(), interpolation="nearest")
+    for axis, names in ((axes.xaxis, sources), (axes.yaxis, destinations)):
+        labels = [_label(name) for name in names[::every]]
+        axis.set_ticks(range(0, len(names), every), labels)
+    axes.tick_params(
+        length=0, labelsize=font, top=True, labeltop=True, bottom=False, labelbottom=False
+    )
+    for label in axes.get_xticklabels():
+        label.set(rotation=60, ha="left", va="bottom", rotation_mode="anchor")
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel("source (key)")
+    axes.set_ylabel("destination (query)")
+    return image
 
 
 def colours(signed: bool = False) -> Any:
@@ -270,5 +307,11 @@ def _array(values: Any) -> Array:
 
 
 def _label(token: str) -> str:
-    """A token as an axis label, without mathematics."""
-    return visible(token).replace("$", r"\$")
+    """A token as an axis label: cut if it is long, and without mathematics."""
+    shown = visible(token)
+    return _without_mathematics(shown if len(shown) <= 16 else f"{shown[:15]}…")
+
+
+def _without_mathematics(text: str) -> str:
+    """Text as matplotlib draws it sign by sign."""
+    return text.replace("$", r"\$")

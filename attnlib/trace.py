@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-BY_LAYER = ("queries", "keys", "values", "head_outputs")
-OPTIONAL = (*BY_LAYER, "residual", "final", "logits")  # what `keep` of a model's `trace` may name
+STREAM = ("resid_pre", "attn_out", "mlp_out", "resid_post")  # (layer, query, d_model)
+OF_HEADS = ("q", "k", "v", "z", "head_outputs")  # (layer, head, query or key, width)
+OPTIONAL = (*STREAM, *OF_HEADS, "final", "logits")  # what `keep` of a model's `trace` may name
+PER_LAYER = {"pattern", *STREAM, *OF_HEADS}
 ROUNDING = 1e-3  # how far a sum of weights may be from 1: half precision, long rows
 NO_WEIGHTS = (
     "there are no attention weights here. The default attention of transformers returns none: load "
@@ -31,23 +33,30 @@ WHICH = (
 class Trace:
     """What one forward pass did, ready to be looked at.
 
-    Tokens and attention are always there. A model keeps the rest only when it is asked to, with
-    `model.trace(…, keep=("values", "residual"))`, or `keep="all"`. What was not kept is None, and
-    so is what the model does not have, such as the logits of a model without a head.
+    Tokens and pattern are always there. A model keeps the rest only when it is asked to, with
+    `model.trace(…, keep=("v", "resid_post"))`, or `keep="all"`. What was not kept is None, and so
+    is what the model does not have, such as the logits of a model without a head. The names are
+    those of a layer's `SITES` (`attnlib.models.transformer`).
 
     Attributes:
         tokens: the destinations (queries), T strings.
-        attention: weights (layer, head, query, key), at least 0; a row sums to 1, or is all zeros
-            where nothing may be looked at.
+        pattern: attention weights (layer, head, query, key), at least 0; a row sums to 1, or is all
+            zeros where nothing may be looked at.
         sources: the keys, S strings, where they are not the tokens (cross-attention).
         word_ids: word index of each token, 0, 0, 1, 2, …; tokens of one word share an index.
-        queries: (layer, head, query, d_k), as they meet the keys (turned, if positions are rotary).
-        keys: (layer, head, key, d_k), likewise.
-        values: (layer, head, key, d_v).
-        head_outputs: (layer, head, query, d_model), what each head adds to the stream, bias apart.
-        residual: (layer + 1, T, d_model), the stream before the first layer and after each.
-        final: (T, d), the last state: what the model's head reads.
-        logits: (T, D), or None for a model without a head.
+        q: queries (layer, head, query, d_k), as they meet the keys (turned, if positions are
+            rotary).
+        k: keys (layer, head, key, d_k), likewise.
+        v: values (layer, head, key, d_v).
+        z: each head's weighted values (layer, head, query, d_v), its output before W_O.
+        head_outputs: z W_O (layer, head, query, d_model), what each head adds to the stream, bias
+            apart.
+        resid_pre: the stream that each layer reads, (layer, query, d_model).
+        attn_out: what attention adds to it, likewise.
+        mlp_out: what the feed-forward block adds, likewise.
+        resid_post: the stream that each layer leaves, likewise.
+        final: (query, d), the last state: what the model's head reads.
+        logits: (query, D), or None for a model without a head.
         left_out: how many tokens of the text come after these, and were not read.
 
     Raises:
@@ -55,17 +64,32 @@ class Trace:
     """
 
     tokens: tuple[str, ...]
-    attention: Tensor
+    pattern: Tensor
     sources: tuple[str, ...] | None = None
     word_ids: tuple[int, ...] | None = None
-    queries: Tensor | None = None
-    keys: Tensor | None = None
-    values: Tensor | None = None
+    q: Tensor | None = None
+    k: Tensor | None = None
+    v: Tensor | None = None
+    z: Tensor | None = None
     head_outputs: Tensor | None = None
-    residual: Tensor | None = None
+    resid_pre: Tensor | None = None
+    attn_out: Tensor | None = None
+    mlp_out: Tensor | None = None
+    resid_post: Tensor | None = None
     final: Tensor | None = None
     logits: Tensor | None = None
     left_out: int = 0
+
+    @property
+    def resid(self) -> Tensor:
+        """The stream before the first layer and after each, (layer + 1, query, d_model).
+
+        Raises:
+            ValueError: if the trace has not kept `resid_pre` and `resid_post`.
+        """
+        if self.resid_pre is None or self.resid_post is None:
+            raise ValueError('this trace has no stream: keep="resid" keeps it')
+        return torch.cat([self.resid_pre, self.resid_post[-1:]])
 
     @classmethod
     def of(
@@ -96,43 +120,40 @@ class Trace:
         """
         maps, queries = _stacked(attentions), _strings("tokens", tokens)
         keys = None if sources is None else _strings("sources", sources)
-        found, given = tuple(maps.shape[2:]), (len(queries), len(keys or queries))
-        if found != given:
+        T, S = len(queries), len(keys or queries)
+        if tuple(maps.shape[2:]) != (T, S):
             raise ValueError(
-                f"the maps have {found[0]} queries and {found[1]} keys, but there are {given[0]} "
-                f"and {given[1]} strings: name every token that the model read, special ones too; "
+                f"the maps have {maps.shape[2]} queries and {maps.shape[3]} keys, but there are "
+                f"{T} and {S} strings: name every token that the model read, special ones too; "
                 "keys that are not the tokens are named by `sources`"
             )
         return cls(queries, maps, keys, None if word_ids is None else _numbered(word_ids))
 
     def __post_init__(self) -> None:
         T, S = len(self.tokens), len(self.tokens if self.sources is None else self.sources)
-        if self.attention.ndim != 4 or tuple(self.attention.shape[2:]) != (T, S):
+        if self.pattern.ndim != 4 or tuple(self.pattern.shape[2:]) != (T, S):
             raise ValueError(
-                f"attention must be (layer, head, query, key) with {T} queries and {S} keys, one "
-                f"per token; got {tuple(self.attention.shape)}"
+                f"pattern must be (layer, head, query, key) with {T} queries and {S} keys, one "
+                f"per token; got {tuple(self.pattern.shape)}"
             )
-        check_weights(self.attention)
-        L, H = self.attention.shape[:2]
+        check_weights(self.pattern)
+        L, H = self.pattern.shape[:2]
         shapes = {  # but for the width, which comes last
-            "queries": (L, H, T),
-            "keys": (L, H, S),
-            "values": (L, H, S),
-            "head_outputs": (L, H, T),
-            "residual": (L + 1, T),
-            "final": (T,),
-            "logits": (T,),
+            **dict.fromkeys(("q", "z", "head_outputs"), (L, H, T)),
+            **dict.fromkeys(("k", "v"), (L, H, S)),
+            **dict.fromkeys(STREAM, (L, T)),
+            **dict.fromkeys(("final", "logits"), (T,)),
         }
         for name, shape in shapes.items():
             part = getattr(self, name)
             if part is not None and tuple(part.shape[:-1]) != shape:
-                told = ", ".join(map(str, shape))
-                raise ValueError(f"{name} must be ({told}, width), got {tuple(part.shape)}")
+                expected = ", ".join(map(str, shape))
+                raise ValueError(f"{name} must be ({expected}, width), got {tuple(part.shape)}")
         if self.word_ids is not None:
             _check_word_ids(self.word_ids, T)
 
     def __repr__(self) -> str:
-        layers, heads, queries, keys = self.attention.shape
+        layers, heads, queries, keys = self.pattern.shape
         return f"Trace(layers={layers}, heads={heads}, queries={queries}, keys={keys})"
 
     def to_words(self) -> "Trace":
@@ -146,7 +167,7 @@ class Trace:
                 "to_words needs `word_ids`, the word index of every token, and no sources"
             )
         tokens = join_tokens(self.tokens, self.word_ids)
-        maps = merge_words(self.attention, self.word_ids)
+        maps = merge_words(self.pattern, self.word_ids)
         return Trace(tokens, maps, left_out=self.left_out)
 
 
@@ -154,15 +175,15 @@ def _stacked(attentions: Any) -> Tensor:
     """(layer, head, query, key) in float32, of whatever a library calls its attentions."""
     if not hasattr(attentions, "attentions") and hasattr(attentions, "cross_attentions"):
         raise ValueError(WHICH)
-    given = getattr(attentions, "attentions", attentions)
-    if given is None or (hasattr(given, "__len__") and all(one is None for one in given)):
+    maps = getattr(attentions, "attentions", attentions)
+    if maps is None or (hasattr(maps, "__len__") and all(layer is None for layer in maps)):
         raise ValueError(NO_WEIGHTS)
-    if not hasattr(given, "__len__") or isinstance(given, str | dict):
+    if not hasattr(maps, "__len__") or isinstance(maps, str | dict):
         raise ValueError(
             "attentions must be a sequence of layers, one array of them, or an output of "
-            f"transformers; got {type(given).__name__}"
+            f"transformers; got {type(maps).__name__}"
         )
-    layers = [_one_text(number, layer) for number, layer in enumerate(given)]
+    layers = [_one_text(number, layer) for number, layer in enumerate(maps)]
     if shapes := {tuple(layer.shape) for layer in layers[1:]} - {tuple(layers[0].shape)}:
         raise ValueError(f"layers differ: {tuple(layers[0].shape)} in layer 0, {shapes} in others")
     return torch.stack(layers)
@@ -171,7 +192,7 @@ def _stacked(attentions: Any) -> Tensor:
 def _one_text(number: int, layer: Any) -> Tensor:
     """The weights (head, query, key) of one layer in float32, without the axis of the batch."""
     try:
-        weights = torch.as_tensor(layer).detach().cpu()
+        weights = torch.as_tensor(layer, device="cpu").detach()
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
             f"layer {number} must be an array, got {type(layer).__name__}; if it is one of the "
@@ -194,13 +215,13 @@ def _one_text(number: int, layer: Any) -> Tensor:
     return torch.where((sums - 1).abs() < torch.finfo(torch.bfloat16).eps, rows / sums, rows)
 
 
-def _strings(name: str, given: Any) -> tuple[str, ...]:
+def _strings(name: str, strings: Any) -> tuple[str, ...]:
     """The names of the rows or columns of a map, checked."""
-    listed = isinstance(given, Sequence) and not isinstance(given, str)
-    if listed and all(isinstance(one, str) for one in given):
-        return tuple(given)
+    listed = isinstance(strings, Sequence) and not isinstance(strings, str)
+    if listed and all(isinstance(string, str) for string in strings):
+        return tuple(strings)
     raise ValueError(
-        f"{name} must be a list of strings, one for each token of the text; got {given!r:.60}"
+        f"{name} must be a list of strings, one for each token of the text; got {strings!r:.60}"
         ". tokenizer.convert_ids_to_tokens(ids) makes them of the ids of one text"
     )
 
@@ -219,25 +240,31 @@ def _numbered(word_ids: Sequence[int | None]) -> tuple[int, ...]:
 
 
 def wanted(keep: str | Iterable[str]) -> tuple[str, ...]:
-    """The names in a `keep`, checked; "all" is all of `OPTIONAL`.
+    """The names in a `keep`, checked.
+
+    "all" stands for all of `OPTIONAL`, and "resid" for what `Trace.resid` is made of.
 
     Raises:
         ValueError: if a name is none of them.
 
-    >>> wanted("logits"), len(wanted("all"))
-    (('logits',), 7)
+    >>> wanted("resid"), len(wanted("all"))
+    (('resid_pre', 'resid_post'), 11)
     """
-    names = OPTIONAL if keep == "all" else (keep,) if isinstance(keep, str) else tuple(keep)
+    if keep == "all":
+        return OPTIONAL
+    names: list[str] = []
+    for name in (keep,) if isinstance(keep, str) else keep:
+        names += ("resid_pre", "resid_post") if name == "resid" else (name,)
     unknown = [name for name in names if name not in OPTIONAL]
     if unknown:
-        raise ValueError(f"keep names {unknown}; a trace can keep {OPTIONAL}, or 'all'")
-    return names
+        raise ValueError(f"keep names {unknown}; a trace can keep {OPTIONAL}, 'resid' or 'all'")
+    return tuple(dict.fromkeys(names))
 
 
 def kept(keep: str | Iterable[str], **parts: Tensor) -> dict[str, Any]:
     """Of the parts that a model has, those that `keep` names, as arguments of a Trace.
 
-    >>> kept("logits", values=torch.zeros(1), logits=torch.ones(1))
+    >>> kept("logits", v=torch.zeros(1), logits=torch.ones(1))
     {'logits': tensor([1.])}
     """
     names = wanted(keep)
@@ -258,25 +285,30 @@ def token_names(ids: Tensor, tokens: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(map(str, ids.tolist())) if tokens is None else tuple(tokens)
 
 
-def check_weights(attention: Tensor) -> None:
+def check_weights(weights: Tensor) -> None:
     """Stop unless every entry is at least 0 and every row sums to 1, or is all zeros.
+
+    A row of n weights in half precision may be off by more than one in single precision: each is
+    rounded to one part in 1/ε, and so is the sum of all.
 
     Raises:
         ValueError: names the first entry or row that is wrong.
     """
-    wrong = ~(attention >= 0)  # NaN is not ≥ 0 either
+    wrong = ~(weights >= 0)  # NaN is not ≥ 0 either
     if wrong.any():
-        at = tuple(wrong.nonzero()[0].tolist())
+        index = tuple(wrong.nonzero()[0].tolist())
         raise ValueError(
-            f"attention weights are at least 0, got {attention[at].item():.4g} at {at}: pass the "
-            "weights after the softmax, not the scores"
+            f"attention weights are at least 0, got {weights[index].item():.4g} at {index}: pass "
+            "the weights after the softmax, not the scores"
         )
-    sums = attention.sum(-1)
-    off = ((sums - 1).abs() > ROUNDING) & (sums != 0)
+    sums = weights.float().sum(-1)
+    rounding = max(ROUNDING, torch.finfo(weights.dtype).eps)
+    off = ((sums - 1).abs() > rounding) & (sums != 0)
     if off.any():
-        at = tuple(off.nonzero()[0].tolist())
+        index = tuple(off.nonzero()[0].tolist())
         raise ValueError(
-            f"a row of attention sums to 1, or is all zeros; row {at} sums to {sums[at].item():.4g}"
+            f"a row of attention sums to 1, or is all zeros; row {index} sums to "
+            f"{sums[index].item():.4g}"
         )
 
 
@@ -302,8 +334,11 @@ def merge_words(weights: Tensor, word_ids: Sequence[int]) -> Tensor:
             f"{len(word_ids)} word indices do not fit a map {tuple(weights.shape[-2:])}"
         )
     _check_word_ids(word_ids, len(word_ids))
-    member = torch.nn.functional.one_hot(torch.tensor(list(word_ids))).to(weights)  # (T, W)
-    return (member / member.sum(0)).mT @ weights @ member
+    exact = weights.to(torch.promote_types(weights.dtype, torch.float32))  # half is too coarse
+    words = torch.tensor(list(word_ids), device=weights.device)
+    member = torch.nn.functional.one_hot(words).to(exact)  # (T, W)
+    merged: Tensor = (member / member.sum(0)).mT @ exact @ member
+    return merged.to(weights)
 
 
 def join_tokens(tokens: Sequence[str], word_ids: Sequence[int]) -> tuple[str, ...]:

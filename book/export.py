@@ -136,8 +136,8 @@ class Traced(nn.Module):
         """ids (T,) to maps (T, L, H, T), and to logits (D,) of the next token, if it has any."""
         x, maps = self.model.embed(ids[None]), []
         for state in self.model.run(x, need_weights=True):
-            x = state.residual
-            maps.append(state.attention)
+            x = state.resid_post
+            maps.append(state.pattern)
         W_U, rows = self.model.W_U, torch.cat(maps).permute(2, 0, 1, 3)
         return (rows, *([] if W_U is None else [self.model.final_norm(x)[0, -1] @ W_U]))
 
@@ -188,7 +188,7 @@ def about(live: Live) -> dict[str, Any]:
 def first_view(live: Live) -> dict[str, Any]:
     """The view of a model's first sentence, as `Shown.state` keeps it: alive before any model."""
     trace = live.load().trace(live.sentence)
-    return AttentionView(trace.attention, trace.tokens, **live.options).state()
+    return AttentionView(trace.pattern, trace.tokens, **live.options).state()
 
 
 def stamp(live: Live) -> str:

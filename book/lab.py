@@ -4,7 +4,6 @@ JupyterLab shows the HTML of a cell that it trusts. So a chapter whose code is a
 gets its views as HTML when it is opened, and loses them when it is saved: no file holds them.
 """
 
-from types import SimpleNamespace
 from typing import Any
 
 from chapter_rules import chapter_paths, side_roads
@@ -19,12 +18,11 @@ MARK = "<!-- a stored view, alive until its cell is run -->\n"
 
 def enliven(notebook: Any, views: Any) -> None:
     """Put a chapter's stored views into its outputs, and trust their cells."""
-    from attnlib.widgets.page import Shown  # loads torch: not before it is needed
+    from attnlib.widgets.page import snippet  # loads torch: not before it is needed
 
     for cell in notebook["cells"]:
         for number, state in views.get(cell.get("id"), {}).items():
-            view: Any = SimpleNamespace(state=lambda state=state: state)
-            cell["outputs"][int(number)]["data"]["text/html"] = MARK + Shown.snippet(view)
+            cell["outputs"][int(number)]["data"]["text/html"] = MARK + snippet(state)
             cell["metadata"]["trusted"] = True
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlib.models.config import TransformerConfig
+from attnlib.models import TransformerConfig
 from attnlib.positions import frequencies
 from attnlib.pretrained.gguf import GGUF
 

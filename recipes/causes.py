@@ -76,14 +76,14 @@ class Read(NamedTuple):
 
     Attributes:
         before: the cache.
-        streams: (B, 1, d_model), L + 1 of them. mixed: (B, H, 1, d_v), L of them.
-        attention: of the last token, (B, L, H, T).
+        streams: (B, 1, d_model), L + 1 of them. z: (B, H, 1, d_v), L of them.
+        pattern: of the last token, (B, L, H, T).
     """
 
     before: KVCache
     streams: list[Tensor]
-    mixed: list[Tensor]
-    attention: Tensor
+    z: list[Tensor]
+    pattern: Tensor
 
 
 def drinks(lm: LanguageModel, template: int) -> Prompts:
@@ -125,9 +125,9 @@ def read(model: Transformer, ids: Tensor) -> Read:
     model.hidden(ids[:, :-1], cache=before)
     x = model.embed(ids[:, -1:], before.length)
     states = list(model.run(x, cache=copied(before), need_weights=True))
-    maps = [state.attention[:, :, 0] for state in states if state.attention is not None]
-    streams, mixed = [x, *(s.residual for s in states)], [s.mixed for s in states]
-    return Read(before, streams, mixed, torch.stack(maps, 1))
+    maps = [state.pattern[:, :, 0] for state in states if state.pattern is not None]
+    streams, z = [x, *(s.resid_post for s in states)], [s.z for s in states]
+    return Read(before, streams, z, torch.stack(maps, 1))
 
 
 def copied(cache: KVCache, times: int = 1) -> KVCache:
@@ -143,8 +143,8 @@ def copied(cache: KVCache, times: int = 1) -> KVCache:
 
 def finish(model: Transformer, x: Tensor, layer: int, cache: KVCache, edits: Any = None) -> Tensor:
     """The stream (B, 1, d_model) that enters a layer, taken to the end."""
-    for number, block in list(enumerate(model.blocks))[layer:]:
-        x = block(x, None, False, cache, number, None, edits).residual
+    for state in model.run(x, cache=cache, edits=edits, first=layer):
+        x = state.resid_post
     return x
 
 
@@ -174,7 +174,7 @@ def exchanged(model: Transformer, asked: Prompts, base: Read, donor: Sequence[Te
     found = []
     for layer, given in list(enumerate(donor))[FIRST:]:
         put = given.repeat_interleave(H, 0)
-        edits = {("mixed", layer): lambda z, p=put: torch.where(own[:, :, None, None], p, z)}
+        edits = {("z", layer): lambda z, p=put: torch.where(own[:, :, None, None], p, z)}
         x = base.streams[layer].repeat_interleave(H, 0)
         x = finish(model, x, layer, copied(cache), edits)
         found.append(difference(model, x, asked).view(B, H) - plain[:, None])
@@ -184,18 +184,18 @@ def exchanged(model: Transformer, asked: Prompts, base: Read, donor: Sequence[Te
 @torch.no_grad()
 def early(model: Transformer, asked: Prompts, base: Read, donor: Sequence[Tensor]) -> Tensor:
     """The change when all heads before FIRST are exchanged at once, (B,)."""
-    edits = {("mixed", layer): lambda _, z=donor[layer]: z for layer in range(FIRST)}
+    edits = {("z", layer): lambda _, z=donor[layer]: z for layer in range(FIRST)}
     x = finish(model, base.streams[0], 0, copied(base.before), edits)
     return difference(model, x, asked) - difference(model, base.streams[-1], asked)
 
 
 def gradient(model: Transformer, asked: Prompts, clean: Read, corrupted: Read) -> Tensor:
     """What a straight line predicts of `exchanged` (attribution patching): (B, LH)."""
-    zeros = [torch.zeros_like(z, requires_grad=True) for z in corrupted.mixed]
-    edits = {("mixed", layer): lambda z, e=e: z + e for layer, e in enumerate(zeros)}
+    zeros = [torch.zeros_like(z, requires_grad=True) for z in corrupted.z]
+    edits = {("z", layer): lambda z, e=e: z + e for layer, e in enumerate(zeros)}
     x = finish(model, corrupted.streams[0], 0, copied(corrupted.before), edits)
     slopes = torch.autograd.grad(difference(model, x, asked).sum(), zeros)
-    more = zip(slopes, clean.mixed, corrupted.mixed, strict=True)
+    more = zip(slopes, clean.z, corrupted.z, strict=True)
     return torch.cat([(g * (a - b)).sum((-2, -1)) for g, a, b in more], 1).detach()
 
 
@@ -207,7 +207,7 @@ def direct(model: Transformer, asked: Prompts, run: Read) -> Tensor:
     assert norm.eps is not None
     toward = toward / (x.pow(2).mean(-1, keepdim=True) + norm.eps).sqrt()
     parts = []
-    for block, z in zip(list[Any](model.blocks), run.mixed, strict=True):
+    for block, z in zip(list[Any](model.blocks), run.z, strict=True):
         parts.append(torch.einsum("bhv,hvd,bd->bh", z[:, :, 0], block.attention.W_O, toward))
     return torch.cat(parts, 1)
 
@@ -232,7 +232,7 @@ def restored_stream(model: Transformer, asked: Prompts) -> Tensor:
     sides = []
     for ids in (asked.clean, asked.corrupted):
         x = model.embed(ids[:, start:], start)
-        sides.append([x, *(s.residual for s in model.run(x, cache=copied(before)))])
+        sides.append([x, *(s.resid_post for s in model.run(x, cache=copied(before)))])
     plain, cache = difference(model, sides[1][-1], asked), copied(before, 3)
     T = sides[0][0].shape[1]
     where = torch.zeros(3, T, 1, dtype=torch.bool)
@@ -243,7 +243,7 @@ def restored_stream(model: Transformer, asked: Prompts) -> Tensor:
         good, bad = sides[0][layer], sides[1][layer]
         x = torch.where(where, good.repeat_interleave(3, 0), bad.repeat_interleave(3, 0))
         for state in model.run(x, cache=copied(cache), first=layer):
-            x = state.residual
+            x = state.resid_post
         found.append(difference(model, x, asked).view(-1, 3) - plain[:, None])
     return torch.stack(found, 1)
 
@@ -252,18 +252,18 @@ def observed(lm: LanguageModel, asked: Prompts) -> dict[str, Tensor]:
     """What one run tells of every head, the answers, and the change by what is restored."""
     model = lm.model
     clean, corrupted = read(model, asked.clean), read(model, asked.corrupted)
-    each = asked.places[:, None, None].expand(-1, *clean.attention.shape[1:3], -1)
+    each = asked.places[:, None, None].expand(-1, *clean.pattern.shape[1:3], -1)
     with torch.no_grad():
         logits = model.final_norm(clean.streams[-1][:, 0]) @ model.W_E.T
     return {
         "right": (logits.argmax(-1) == asked.right).float(),
         "clean": difference(model, clean.streams[-1], asked).detach(),
         "corrupted": difference(model, corrupted.streams[-1], asked).detach(),
-        "weight": clean.attention.gather(-1, each).flatten(1, 2),
+        "weight": clean.pattern.gather(-1, each).flatten(1, 2),
         "direct": direct(model, asked, clean),
         "gradient": gradient(model, asked, clean, corrupted),
-        "restore": exchanged(model, asked, corrupted, clean.mixed),
-        "early": early(model, asked, corrupted, clean.mixed),
+        "restore": exchanged(model, asked, corrupted, clean.z),
+        "early": early(model, asked, corrupted, clean.z),
     }
 
 
@@ -288,10 +288,10 @@ def ablated(lm: LanguageModel, template: int) -> dict[str, Tensor]:
     clean, far = read(model, asked.clean), drinks(lm, _other(template)).clean
     order = torch.randperm(len(far), generator=torch.Generator().manual_seed(template))
     donors = {
-        "break": read(model, asked.corrupted).mixed,
-        "zero": [torch.zeros_like(z) for z in clean.mixed],
-        "mean": [z.mean(0, keepdim=True).expand(len(asked.clean), -1, -1, -1) for z in every.mixed],
-        "unrelated": read(model, far[order[: len(asked.clean)]]).mixed,
+        "break": read(model, asked.corrupted).z,
+        "zero": [torch.zeros_like(z) for z in clean.z],
+        "mean": [z.mean(0, keepdim=True).expand(len(asked.clean), -1, -1, -1) for z in every.z],
+        "unrelated": read(model, far[order[: len(asked.clean)]]).z,
     }
     return {name: exchanged(model, asked, clean, donor) for name, donor in donors.items()}
 
@@ -307,10 +307,10 @@ def heard(
     x = corrupted.streams[layer].repeat_interleave(H, 0)
     plain = difference(model, corrupted.streams[-1], asked)[:, None]
     for sender in range(FIRST, layer):
-        more = clean.mixed[sender] - corrupted.mixed[sender]
+        more = clean.z[sender] - corrupted.z[sender]
         told = torch.einsum("bhtv,hvd->bhtd", more, blocks[sender].attention.W_O)
-        state = blocks[layer](x + told.flatten(0, 1), None, False, copied(cache), layer)
-        edits = {("queries", layer): lambda q, s=state: torch.where(own, s.queries, q)}
+        state = next(model.run(x + told.flatten(0, 1), cache=copied(cache), first=layer))
+        edits = {("q", layer): lambda q, s=state: torch.where(own, s.q, q)}
         last = finish(model, x, layer, copied(cache), edits)
         found.append(difference(model, last, asked).view(B, H) - plain)
     return torch.cat(found, 1)

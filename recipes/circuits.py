@@ -154,7 +154,7 @@ def position_losses(model: Any, ids: Tensor) -> Tensor:
 def maps(model: Any, ids: Tensor) -> Tensor:
     """Attention of a batch, (B, L, H, T, T)."""
     states = model.run(model.embed(ids), need_weights=True)
-    return torch.stack([state.attention for state in states], 1)
+    return torch.stack([state.pattern for state in states], 1)
 
 
 def _is_word(token: str) -> bool:

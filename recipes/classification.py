@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnlib.attention import check_choice
 from attnlib.data import REVIEWS_SHA256
-from attnlib.explain.faithfulness import permute, uniform
+from attnlib.explain.faithfulness import permute
 from attnlib.models import AttentionClassifier, TransformerClassifier
-from attnlib.models.config import check_choice
 from attnlib.models.evaluation import evaluating
 from attnlib.pretrained.text import classifier
 from attnlib.tokenizers.words import trim
@@ -102,12 +102,24 @@ CLASSIFIERS: dict[str, ClassifierRecipe] = {
 }
 
 
+def classification_loss(model: Any, batch: Batch) -> Tensor:
+    """Mean cross-entropy in nats.
+
+    The batch is (ids (B, T), labels (B,)), then attention weights (B, T) that the model shall use
+    in place of its own, if any.
+    """
+    ids, labels, *weights = batch
+    words = slice(trim(ids).shape[1])
+    weights = [row[:, words] for row in weights]
+    return F.binary_cross_entropy_with_logits(model(ids[:, words], None, *weights), labels)
+
+
 def fit_classifier(
     model: nn.Module,
     data: training.Examples,
     epochs: float = 4,
     extra: Sequence[Tensor] = (),
-    loss: Callable[[Any, Batch], Tensor] = training.classification_loss,
+    loss: Callable[[Any, Batch], Tensor] = classification_loss,
     batch_size: int = 32,
     seed: int = 0,
     **settings: Any,
@@ -122,7 +134,7 @@ def fit_classifier(
         loss: what to minimise, of the model and a batch (ids, labels, *extra).
         batch_size: texts in a batch.
         seed: of the order of the texts, and of dropout.
-        settings: of `fit`: lr, weight_decay (1e-2 unless given), seconds, progress.
+        settings: of `fit`: lr, weight_decay (1e-2 if it is left out), on_step, progress.
 
     Raises:
         ValueError: if the model has no attention of its own and none is given.
@@ -209,7 +221,7 @@ def _fit(
 ) -> History:
     """Train with the loss of the recipe's task."""
     check_choice("task", recipe.task, ("classify", "decoy", "hide"))
-    loss: Callable[[Any, Any], Tensor] = training.classification_loss
+    loss: Callable[[Any, Any], Tensor] = classification_loss
     extra: tuple[Tensor, ...] = ()
     if recipe.task == "decoy":
         base = classifier(recipe.base).model
@@ -257,6 +269,11 @@ def _guided(source: str, steps: int | None) -> dict[str, list[float]]:
     }
 
 
+def uniform(mask: Tensor) -> Tensor:
+    """Equal weights for the real tokens of every row: mask (..., T) to (..., T)."""
+    return mask / mask.sum(-1, keepdim=True).clamp_min(1)
+
+
 def guided_accuracy(
     size: int, rows: Any, test: Any, weights: Any, seed: int, epochs: float = 4
 ) -> float:
@@ -277,6 +294,6 @@ def held_out(model: nn.Module, test: training.Examples) -> float:
     with evaluating(model):
         for rows in torch.arange(len(test)).split(250):
             part = test.take(rows)
-            loss = training.classification_loss(model, (part.ids, part.labels))
+            loss = classification_loss(model, (part.ids, part.labels))
             total += loss.item() * len(rows)
     return total / len(test)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.attention import MultiHeadAttention
-from attnlib.models.edits import Edit, Edits
+from attnlib.models.transformer import Edit, Edits
 from attnlib.models.translator import Translator
 from attnlib.tokenizers.words import PAD
 
@@ -66,8 +66,8 @@ def gate_edits(model: Translator, gates: Tensor) -> tuple[Edits, Edits]:
     edits: dict[str, dict[tuple[str, int], Edit]] = {"encoder": {}, "decoder": {}}
     for name, gate in zip(attention_layers(model), gates[..., None, None], strict=True):
         part, _, layer, kind = name.split(".")
-        what = "mixed" if kind == "attention" else "cross_mixed"
-        edits[part][what, int(layer)] = gate.mul
+        site = "z" if kind == "attention" else "cross_z"
+        edits[part][site, int(layer)] = gate.mul
     return edits["encoder"], edits["decoder"]
 
 

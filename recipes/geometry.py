@@ -155,7 +155,8 @@ def _batch(
     others = {"uniform": uniform, "one": nn.functional.one_hot(places, real.shape[1]).float()}
     states = [x]
     for number, state in enumerate(model.encoder.run(x, real, need_weights=True)):
-        q, k, v, A = (each[:, 0] for each in state[1:5] if each is not None)
+        assert state.pattern is not None
+        q, k, v, A = (each[:, 0] for each in (state.q, state.k, state.v, state.pattern))
         entropies = row_entropy(A, count[:, None])
         means = {"entropy": entropies, "key_norm": k.norm(dim=-1), "query_norm": q.norm(dim=-1)}
         column = {name: (each * real).sum(-1) / count for name, each in means.items()}
@@ -164,7 +165,7 @@ def _batch(
         for name, weights in others.items():
             edits = {("pattern", number): lambda _, A=weights: A[:, None]}
             column[name] = (model.scorer(part.mask, edits)(x) - y).abs()
-        states.append(state.residual)
+        states.append(state.resid_post)
         columns.append(column)
     found = {name: torch.stack([column[name] for column in columns], 1) for name in columns[0]}
     everywhere = {("pattern", layer): lambda _: uniform[:, None] for layer in range(len(columns))}

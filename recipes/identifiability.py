@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from attnlib.data import REVIEWS_SHA256
 from attnlib.models import TransformerClassifier
-from attnlib.models.edits import Edits
 from attnlib.models.evaluation import evaluating
+from attnlib.models.transformer import Edits
 from attnlib.training import classification as training
 from recipes.cards import finished, result, rounded, sweep
 from recipes.classification import accuracy, fit_classifier
@@ -49,11 +49,11 @@ class OneLayer(TransformerClassifier):
         super().__init__(vocab_size, 32, layers=1, d_ff=256, **kind)
         layer: Any = self.encoder.blocks[0].attention
         times = (d_k / layer.W_V.shape[-1]) ** 0.5 if divisor == "d_v" else 1.0
-        self.divided: Edits = {("queries", 0): lambda q: times * q}
+        self.divided: Edits = {("q", 0): lambda q: times * q}
         nn.init.normal_(self.encoder.W_E)
         for W in (layer.W_Q, layer.W_K, layer.W_V):
             bound = (6 / (W.shape[1] + W.shape[0] * W.shape[2])) ** 0.5
-            nn.init.uniform_(W, -bound, bound)
+            W.detach().copy_(torch.empty(W.shape).uniform_(-bound, bound))
 
     def classify_embeddings(
         self, x: Tensor, mask: Tensor, need_weights: bool = False, edits: Edits | None = None
@@ -67,7 +67,7 @@ def spread(model: OneLayer, data: training.Examples) -> float:
     """Standard deviation of a head's scores over the words of a text, mean of heads and texts."""
     with evaluating(model):
         state = next(model.encoder.run(model.embed(data.ids), edits=model.divided))
-        q, k = state.queries[:, :, :1], state.keys[:, :, 1:]  # of [CLS], and of the words
+        q, k = state.q[:, :, :1], state.k[:, :, 1:]  # of [CLS], and of the words
         scores = (k @ q.mT).squeeze(-1).mT / k.shape[-1] ** 0.5  # (B, T, H)
     words = zip(scores, data.mask, strict=True)
     by_text = [row[real].std(0).mean() for row, real in words if real.sum() > 1]

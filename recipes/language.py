@@ -7,18 +7,18 @@ tokens; `reviews-gpt` goes on to 12,000, 49 million.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from attnlib.data import REVIEWS_SHA256, Split, reviews
 from attnlib.pretrained.checkpoints import KINDS, card, load, tokenizer
 from attnlib.tokenizers.bpe import BPE
-from attnlib.training import bits_per_byte, evaluate, fit, next_token_loss, token_stream, windows
+from attnlib.training import bits_per_byte, evaluate, fit, token_stream, windows
 from attnlib.training.loop import History
 from recipes.cards import command, finished, rounded, save, write
 from recipes.resumed import Resumed
@@ -136,7 +136,7 @@ def learn(
 
     Args:
         name: of the checkpoint.
-        model: as in `next_token_loss`.
+        model: as in `attnlib.training.next_token_loss`.
         batch: of a step, (B, T + 1) ids.
         folder: where the state is kept.
         settings: of `fit`, a seed among them.
@@ -144,12 +144,10 @@ def learn(
     Returns:
         the history, and what the card says of the data and the held-out loss.
     """
-    state, (rows, length) = folder / f"{name}.state", batch(0).shape
-    loss = partial(next_token_loss, dtype=quickest())  # the table is measured in float32
-    history = finished(
-        fit(model, batch, loss, warmup=200, kind=partial(Resumed, state), **settings), state
-    )
-    return history, {
+    state = folder / f"{name}.state"
+    rows, length = batch(0).shape
+    history = fit(model, batch, quick_loss, warmup=200, checkpoint=Resumed(state), **settings)
+    return finished(history, state), {
         "data": {"source": "imdb", "split": "train", "sha256": REVIEWS_SHA256},
         "tokenizer": "reviews-bpe",
         "seed": settings["seed"],
@@ -159,15 +157,28 @@ def learn(
     }
 
 
+def quick_loss(model: Any, window: Tensor) -> Tensor:
+    """`attnlib.training.next_token_loss` with products in the type that is fastest here.
+
+    The models are trained with it; the table is measured in float32.
+    """
+    dtype = quickest()
+    logits = model.hidden(window[:, :-1]).to(dtype) @ model.W_U.to(dtype)
+    return F.cross_entropy(logits.flatten(0, 1).float(), window[:, 1:].flatten())
+
+
 def quickest() -> torch.dtype:
     """The type of number in which this processor makes the logits fastest, float32 or bfloat16.
 
     bfloat16 takes half the time where there are instructions for it, and many times as long where
     there are none, or where torch is held back from them. An old torch cannot tell: float32.
     """
-    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    used = torch.backends.cpu.get_cpu_capability() == "AVX512"
-    able = used and (found.get("avx512_bf16") or found.get("amx_bf16"))
+    if torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return torch.float32
+    if not hasattr(torch.cpu, "get_capabilities"):
+        return torch.float32
+    processor = torch.cpu.get_capabilities()
+    able = processor.get("avx512_bf16") or processor.get("amx_bf16")
     return torch.bfloat16 if able else torch.float32
 
 
@@ -175,7 +186,7 @@ def held_out(model: Any, split: Split, bpe: BPE, length: int = LENGTH) -> dict[s
     """The held-out loss of a language model, the one way in which every number here is made.
 
     Args:
-        model: as in `next_token_loss`.
+        model: as in `attnlib.training.next_token_loss`.
         split: texts that it has not been trained on.
         bpe: its tokenizer.
         length: tokens of a window, the first of which is predicted from one token only.

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.models import Translator
-from attnlib.models.edits import Edit
 from attnlib.models.seq2seq import translation_loss
+from attnlib.models.transformer import Edit
 from attnlib.pretrained.checkpoints import card, load
 from attnlib.tokenizers.words import PAD
 from recipes import translation

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from attnlib.attention import MultiHeadAttention
 from attnlib.models import Transformer, Translator
-from attnlib.models.block import Encoded
+from attnlib.models.transformer import Encoded
 from attnlib.tokenizers.words import PAD, padding_mask
 
 EPSILON = 1e-30
@@ -102,7 +102,7 @@ def relevance(model: Translator, source: Tensor, target: Tensor, rule: Rule = z_
     columns = (W_U - W_U.mean(1, keepdim=True)).T[written].unsqueeze(-1)  # (B, T, d_model, 1)
     scores = steps.linear(final.unsqueeze(-2), columns)[..., 0, 0]
     score = scores.detach() * (written != PAD)
-    R_x, R_y, *heads = torch.autograd.grad(scores, (*inputs, *steps.mixed), score)
+    R_x, R_y, *heads = torch.autograd.grad(scores, (*inputs, *steps.z), score)
     per_head = torch.stack([R.sum((2, 3)) for R in heads], 1)
     return Relevance(score.sum(1), per_head, R_x.sum(-1), R_y.sum(-1))
 
@@ -127,12 +127,12 @@ class _Steps:
     """A translator's pass, whose gradients are relevance.
 
     Attributes:
-        mixed: what the heads of each layer of attention mixed, (B, H, T, d_v), in their order.
+        z: what the heads of each layer of attention mixed, (B, H, T, d_v), in their order.
     """
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.mixed: list[Tensor] = []
+        self.z: list[Tensor] = []
 
     def through(
         self, model: Transformer, x: Tensor, mask: Tensor | None, memory: Encoded | None = None
@@ -142,9 +142,9 @@ class _Steps:
             states = list(model.run(x, mask, need_weights=True, memory=memory))
         blocks: Any = model.blocks
         for block, state in zip(blocks, states, strict=True):
-            x = self.attend(block.attention, x, self.norm(block.norm_1, x), state.attention)
+            x = self.attend(block.attention, x, self.norm(block.norm_1, x), state.pattern)
             if memory is not None:
-                x = self.attend(block.cross_attention, x, memory[0], state.cross)
+                x = self.attend(block.cross_attention, x, memory[0], state.cross_pattern)
             f, read = block.feed_forward, self.norm(block.norm_2, x)
             x = self.add(x, self.linear(self.linear(read, f.W_1).relu(), f.W_2))
         return self.norm(model.final_norm, x)
@@ -158,8 +158,8 @@ class _Steps:
         """The stream x with what the heads write, whose weights are held fixed."""
         values = self.linear(source, layer.W_V.transpose(0, 1).flatten(1))
         per_head = values.unflatten(-1, (len(layer.W_V), -1)).transpose(1, 2)  # (B, H, S, d_v)
-        self.mixed.append(self.linear(per_head.mT, weights.mT).mT)
-        joined = self.mixed[-1].transpose(1, 2).flatten(2)
+        self.z.append(self.linear(per_head.mT, weights.mT).mT)
+        joined = self.z[-1].transpose(1, 2).flatten(2)
         return self.add(x, self.linear(joined, layer.W_O.flatten(0, 1)))
 
     def norm(self, norm: Any, x: Tensor) -> Tensor:

@@ -1,63 +1,65 @@
-"""A run that keeps its state in a file, and goes on from there when it was interrupted."""
+"""A callback of `fit` that keeps a run in a file, so that it goes on where it was interrupted."""
 
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
-from attnlib.training.loop import Batch, History, Run
+from attnlib.training.loop import History
+
+PAUSE = 60.0  # seconds between two states of a run
 
 
-class Resumed(Run):
-    """A `Run` whose state is written about once a minute and at its end.
+class Resumed:
+    """Writes the state of a run about once a minute, after an interrupt and after the last step.
+
+        fit(model, batch, loss, steps=5_000, checkpoint=Resumed(path))
 
     Args:
         path: the file; if it is there, the run goes on from it.
-        model, loss, settings: as `fit` gives them.
-
-    Raises:
-        ValueError: if the run to go on with had other settings.
     """
 
-    def __init__(self, path: Path, model: nn.Module, loss: Any, settings: dict[str, Any]) -> None:
-        super().__init__(model, loss, settings)
+    def __init__(self, path: Path) -> None:
         self.path = path
-        if path.exists():
-            self.history = self.load()
         self.saved = time.monotonic()
-        self.start = self.saved - self.history.seconds  # as if it had never been stopped
 
-    def go(self, *arguments: Any) -> None:
-        """As a run does, then write the state."""
-        super().go(*arguments)
-        self.save()
+    def __call__(self, model: nn.Module, optimizer: Optimizer, history: History) -> None:
+        """As `fit` calls it.
 
-    def step(self, data: Batch) -> None:
-        """As a run does; now and then write the state."""
-        super().step(data)
-        if time.monotonic() - self.saved > 60:
-            self.save()
+        Raises:
+            ValueError: if the run to go on with had other settings.
+        """
+        first = history.steps == 0 and not history.interrupted
+        last = history.steps == history.settings["steps"] or history.interrupted
+        if first and self.path.exists():
+            self.load(model, optimizer, history)
+        elif last or time.monotonic() - self.saved > PAUSE:
+            self.save(model, optimizer, history)
 
-    def save(self) -> None:
-        """Write the state of the run."""
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+    def save(self, model: nn.Module, optimizer: Optimizer, history: History) -> None:
+        """Write the state of a run."""
+        state = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "history": vars(history) | {"interrupted": False},
+        }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")  # a run stopped while it writes keeps its last state
-        torch.save(state | {"history": vars(self.history) | {"interrupted": False}}, part)
+        torch.save(state, part)
         part.replace(self.path)
         self.saved = time.monotonic()
 
-    def load(self) -> History:
-        """Take over the model and the optimizer of a run, if it had the same settings."""
-        state = torch.load(self.path, weights_only=True)
+    def load(self, model: nn.Module, optimizer: Optimizer, history: History) -> None:
+        """Put back the state of a run that had the same settings."""
+        state = torch.load(self.path, map_location="cpu", weights_only=True)
         before = state["history"]["settings"]
-        if before != self.settings:
+        if before != history.settings:
             raise ValueError(
-                f"{self.path.name} is the state of a run with {before}, not {self.settings}: go on "
-                "with the same settings, or delete the file to start anew"
+                f"{self.path.name} is the state of a run with {before}, not {history.settings}: go "
+                "on with the same settings, or delete the file to start anew"
             )
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        return History(**state["history"])
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        vars(history).update(state["history"])

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from attnlib.attention import attend, causal_mask, shared
 from attnlib.data import REVIEWS_SHA256, reviews
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.models.edits import Edit, Edits
+from attnlib.models.transformer import Edit, Edits
 from attnlib.positions import rotate
 from attnlib.training import evaluate, fit, next_token_loss, windows
 from recipes.cards import finished, result, rounded, sweep
@@ -89,11 +89,11 @@ def looking(look: Look, layers: int) -> Edits:
         return x
 
     def mix(mixed: Tensor) -> Tensor:
-        k, v = (shared(seen[name], mixed.shape[1]) for name in ("keys", "values"))
-        return look(seen["queries"], k, v)
+        k, v = (shared(seen[name], mixed.shape[1]) for name in ("k", "v"))
+        return look(seen["q"], k, v)
 
-    sites: dict[str, Edit] = {n: partial(note, n) for n in ("queries", "keys", "values")}
-    sites["mixed"] = mix
+    sites: dict[str, Edit] = {n: partial(note, n) for n in ("q", "k", "v")}
+    sites["z"] = mix
     return {(name, layer): edit for layer in range(layers) for name, edit in sites.items()}
 
 
@@ -126,8 +126,17 @@ def run(made: tuple[int, str], steps: int, folder: Path) -> float:
     (seed, kind), splits = made, reviews("imdb")
     batch, model = windows(as_bytes(splits.train.texts), LENGTH, BATCH, seed), built(kind, seed)
     state = folder / f"variants-{kind}-{seed}.state"
-    settings: dict[str, Any] = {"steps": steps, "lr": LR, "warmup": WARMUP, "seed": seed}
-    finished(fit(model, batch, next_token_loss, kind=partial(Resumed, state), **settings), state)
+    history = fit(
+        model,
+        batch,
+        next_token_loss,
+        steps=steps,
+        lr=LR,
+        warmup=WARMUP,
+        seed=seed,
+        checkpoint=Resumed(state),
+    )
+    finished(history, state)
     loss = evaluate(model, as_bytes(splits.test.texts)[:HELD_OUT], LENGTH)
     state.unlink()
     return loss

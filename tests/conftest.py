@@ -18,14 +18,6 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-ne
 FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Show the library's table, that of `tools/architecture.py`."""
-    reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
-    properties = [pair for r in reports for pair in r.user_properties]
-    for table in (value for key, value in properties if key == "architecture"):
-        terminalreporter.write_line(table)
-
-
 def missing(what: str) -> None:
     """Skip with a reason at home; on the test machine of the project a missing browser fails."""
     if os.environ.get("ATTNLIB_BROWSER") == "required":

@@ -1,20 +1,25 @@
 """Decoding against exhaustive search, χ² tests and the samplers of `transformers`."""
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
-from each import each
+from devices import DEVICES, nothing_made_elsewhere
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from attnlib.decoding import beam_search, beam_steps, generate, greedy, next_distribution
-from attnlib.models.cache import KVCache
-from attnlib.models.config import TransformerConfig
-from attnlib.models.ngram import NeuralNgram, ZeroLayer
-from attnlib.models.recurrent import Elman
-from attnlib.models.transformer import Transformer
+from attnlib.models import (
+    Elman,
+    KVCache,
+    NeuralNgram,
+    Recurrent,
+    Transformer,
+    TransformerConfig,
+    ZeroLayer,
+)
 
 POSITIONS = ("learned", "sinusoidal", "rotary", "none")
 
@@ -30,14 +35,22 @@ def tiny(seed=0, vocabulary=11, max_len=16, **settings):
     return model.eval()
 
 
-def language_models():
+LANGUAGE_MODELS = {
+    "zero-layer": lambda: ZeroLayer(11, 4),
+    "ngram": lambda: NeuralNgram(11, 3, 4, 8),
+    "elman": lambda: Elman(11, 4, 8),
+    "lstm": lambda: Recurrent(11, 4, 8, "lstm"),
+    "transformer": lambda: tiny(),
+    "of today": lambda: tiny(
+        positions="rotary", kv_heads=1, window=(4, None), bias=("head",), logit_cap=3.0
+    ),
+}
+
+
+def language_model(name):
+    """The same random weights each time."""
     torch.manual_seed(1)
-    return {
-        "zero-layer": ZeroLayer(11, 4),
-        "ngram": NeuralNgram(11, 3, 4, 8),
-        "elman": Elman(11, 4, 8),
-        "transformer": tiny(),
-    }
+    return LANGUAGE_MODELS[name]()
 
 
 def even(vocabulary):
@@ -57,8 +70,8 @@ def ids(*numbers):
 def log_probability(model, text, start):
     """Of a text given its first `start` tokens, from one uncached pass."""
     with torch.no_grad():
-        log_p = model(text[None])[0].double().log_softmax(-1)
-    return float(log_p[range(start - 1, len(text) - 1), text[start:]].sum())
+        log_p = model(text[None])[0].cpu().double().log_softmax(-1)
+    return float(log_p[range(start - 1, len(text) - 1), text[start:].cpu()].sum())
 
 
 # --- the distribution -------------------------------------------------------------------------
@@ -88,8 +101,9 @@ def test_same_distribution_as_transformers(logits, temperature, top_k, top_p):
 @pytest.mark.claim(21)
 def test_temperature_between_argmax_and_uniform():
     logits = torch.tensor([1.0, 3.0, 2.0, -4.0])
-    cold, hot = (next_distribution(logits, t) for t in (1e-3, 1e6))
-    assert torch.equal(cold, torch.tensor([0.0, 1.0, 0.0, 0.0]))
+    coldest, cold, hot = (next_distribution(logits, t) for t in (1e-38, 1e-3, 1e6))
+    assert torch.equal(coldest, torch.tensor([0.0, 1.0, 0.0, 0.0]))  # nothing overflows
+    assert torch.equal(cold, coldest)
     torch.testing.assert_close(hot, torch.full((4,), 0.25), atol=1e-5, rtol=0)
     torch.testing.assert_close(next_distribution(logits, 2.0), (logits / 2).softmax(-1))
     entropy = [
@@ -97,11 +111,6 @@ def test_temperature_between_argmax_and_uniform():
         for p in (next_distribution(logits, t) for t in (0.2, 0.5, 1.0, 2.0, 5.0))
     ]
     assert entropy == sorted(entropy)
-
-
-def test_no_temperature_overflows():
-    p = next_distribution(torch.tensor([1e4, 9e3, -1e4]), temperature=1e-30)
-    assert p.tolist() == [1.0, 0.0, 0.0]
 
 
 @pytest.mark.claim(22)
@@ -120,25 +129,33 @@ def test_whole_nucleus_keeps_every_token():
     assert (next_distribution(logits, top_p=1.0) > 0).all()
 
 
-# --- sampling ---------------------------------------------------------------------------------
-
-
-@each("settings", [{"top_k": 2}, {"top_k": 3}, {"top_p": 0.5}])
-def test_among_equals_the_smaller_ids_are_kept_in_every_row_of_a_batch(settings):
+@pytest.mark.parametrize(
+    ("settings", "count"), [({"top_k": 2}, 2), ({"top_k": 3}, 3), ({"top_p": 0.5}, 2)]
+)
+def test_among_equals_the_smaller_ids_are_kept_in_every_row_of_a_batch(settings, count):
     """Also where the mass of the nucleus is reached exactly: two of four equals are half."""
     rows = torch.tensor([[1.0, 1.0, 1.0, 1.0], [0.0, 9.0, 9.0, 9.0], [9.0, 0.0, 1.0, 1.0]])
     batch = next_distribution(rows, **settings)
-    alone = [next_distribution(row, **settings) for row in rows]
-    assert torch.equal(batch, torch.stack(alone))
-    count = settings.get("top_k", 2)
-    assert [(row > 0).nonzero()[:, 0].tolist() for row in batch[:2]] == [
-        list(range(count)),
-        list(range(1, count + 1)),
-    ]
+    for row, alone in zip(batch, rows, strict=True):
+        assert torch.equal(row, next_distribution(alone, **settings))
+    assert batch[0].nonzero()[:, 0].tolist() == list(range(count))
+    assert batch[1].nonzero()[:, 0].tolist() == list(range(1, count + 1))
+
+
+@pytest.mark.parametrize("settings", [{}, {"top_k": 300}, {"top_p": 0.9}])
+def test_probabilities_of_bfloat16_logits_are_single_precision(settings):
+    logits = torch.randn(5_000, generator=torch.Generator().manual_seed(0)).bfloat16()
+    p = next_distribution(logits, **settings)
+    assert p.dtype == torch.float32
+    assert torch.equal(p, next_distribution(logits.float(), **settings))
+    assert p.sum().item() == pytest.approx(1, abs=1e-5)
+
+
+# --- sampling ---------------------------------------------------------------------------------
 
 
 @pytest.mark.claim(19)
-@each("settings", [{}, {"temperature": 0.5}, {"top_k": 4}, {"top_p": 0.8}])
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 4}, {"top_p": 0.8}])
 def test_samples_follow_the_distribution(settings):
     """χ² of 4,000 first tokens; each prompt draws from a generator of its own."""
     model = even(8)
@@ -178,9 +195,9 @@ def test_one_seed_one_text():
     assert torch.equal(torch.get_rng_state(), before)  # the reader's own generator is left alone
 
 
-@each("name", language_models())
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_prompts_together_as_alone(name):
-    model = language_models()[name]
+    model = language_model(name)
     prompts = [ids(1, 2, 3, 0), ids(5), ids(6, 7)]  # the first ends with the stop
     together = generate(model, prompts, 9, seed=3, stop=0)
     for i, (prompt, text) in enumerate(zip(prompts, together, strict=True)):
@@ -233,21 +250,15 @@ def test_a_text_read_in_pieces_as_in_one(positions, cuts, batch):
     assert (cache.length, cache.batch) == (sum(cuts), batch)
 
 
-@each("positions", POSITIONS)
+@pytest.mark.parametrize("positions", POSITIONS)
 def test_cached_decoding_is_uncached_decoding(positions):
     """Token for token, also past the longest input of the model."""
     model = tiny(positions=positions, max_len=10)
     prompts = [ids(1, 2, 3), ids(4), torch.arange(11)]
-    for text, slow in zip(
-        greedy(model, prompts, 14), greedy(model, prompts, 14, cached=False), strict=True
-    ):
-        assert torch.equal(text, slow)
-    for text, slow in zip(
-        generate(model, prompts, 14, 0.8, 8, 0.9, seed=2),
-        generate(model, prompts, 14, 0.8, 8, 0.9, seed=2, cached=False),
-        strict=True,
-    ):
-        assert torch.equal(text, slow)
+    for write in (greedy, partial(generate, temperature=0.8, top_k=8, top_p=0.9, seed=2)):
+        slow = write(model, prompts, 14, cached=False)
+        for text, expected in zip(write(model, prompts, 14), slow, strict=True):
+            assert torch.equal(text, expected)
 
 
 @pytest.mark.claim(19)
@@ -271,19 +282,6 @@ def test_every_token_is_read_once(monkeypatch):
     read.clear()
     greedy(model, ids(1, 2, 3), 3, cached=False)
     assert read == [(1, 3), (1, 4), (1, 5)]
-
-
-def test_rows_of_a_cache_can_be_chosen():
-    model = tiny()
-    cache, text = KVCache(2), torch.tensor([[1, 2], [3, 4], [5, 6]])
-    with torch.no_grad():
-        model(text, cache=cache)
-        chosen = cache.select(ids(2, 0, 2))
-        found = model(ids(7, 8, 9)[:, None], cache=chosen)[:, -1]
-        expected = model(torch.tensor([[5, 6, 7], [1, 2, 8], [5, 6, 9]]))[:, -1]
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
-    assert cache.length == 2  # the first one has not moved
-    assert chosen.length == 3
 
 
 def test_a_cache_needs_a_causal_model_without_padding():
@@ -310,9 +308,9 @@ def test_all_beams_find_the_most_probable_text():
         assert beam.log_probability == pytest.approx(scores[tuple(beam.ids.tolist())], abs=1e-4)
 
 
-@each("name", language_models())
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_beam_search_keeps_its_books(name):
-    model = language_models()[name]
+    model = language_model(name)
     steps = beam_steps(model, ids(1, 2), 4, 3)
     assert [len(beams) for beams in steps] == [1, 3, 3, 3, 3]
     for before, after in itertools.pairwise(steps):
@@ -349,37 +347,86 @@ def test_search_ends_when_every_beam_has():
     assert len(beam_search(model, ids(1), 50, 1)[0].ids) == 51
 
 
+def test_more_beams_than_texts():
+    assert len(beam_search(tiny(vocabulary=3), ids(1), 1, 10)) == 3
+
+
+# --- devices and floats -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_on_any_device_in_any_float(name, device, dtype):
+    """Prompts may lie on the CPU or beside the model; what is written lies where its prompt is."""
+    model = language_model(name).to(device, dtype)
+    rounding = 1e-4 if dtype == torch.float32 else 0.1
+    prompts = [ids(1, 2, 3), ids(5).to(device)]
+    likeliest = greedy(model, prompts, 9)
+    drawn = generate(model, prompts, 9, top_k=3, seed=4)
+    searched = [beam_search(model, prompt, 9, 3)[0] for prompt in prompts]
+    for i, prompt in enumerate(prompts):
+        start = len(prompt)
+        for text in (likeliest[i], drawn[i], searched[i].ids):
+            assert text.device == prompt.device
+            assert text.dtype == torch.int64
+            assert torch.equal(text[:start], prompt)
+            assert len(text) == start + 9
+        assert below(model, likeliest[i].to(device), start, 1) < rounding
+        assert below(model, drawn[i].to(device), start, 3) < rounding
+        expected = log_probability(model, searched[i].ids.to(device), start)
+        assert searched[i].log_probability == pytest.approx(expected, abs=9 * rounding)
+
+
+def below(model, text, start, k):
+    """The most that the logit of a token after the first `start` lies below the k-th best there."""
+    with torch.no_grad():
+        logits = model(text[None])[0, start - 1 : -1].float()
+    written = logits.gather(-1, text[start:, None])[:, 0]
+    return (logits.topk(k).values[:, -1] - written).max()
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_tensors_are_made_where_model_and_prompt_are(name):
+    model, prompts = language_model(name), [ids(1, 2, 3), ids(5)]
+
+    def written():
+        return [
+            *greedy(model, prompts, 16),  # beyond the longest input
+            *generate(model, prompts, 9, 0.7, 8, 0.9, seed=3, cached=False),
+            *(beam.ids for beam in beam_search(model, prompts[0], 6, 3, stop=4)),
+        ]
+
+    expected = written()
+    with nothing_made_elsewhere():
+        found = written()
+    for here, there in zip(found, expected, strict=True):
+        assert torch.equal(here, there)
+
+
 # --- errors -----------------------------------------------------------------------------------
 
 
-@each(
-    "settings, message",
+@pytest.mark.parametrize(
+    ("settings", "message"),
     [
         ({"temperature": 0}, "use greedy"),
-        ({"temperature": -1.0}, "above 0"),
         ({"temperature": float("inf")}, "finite"),
-        ({"temperature": float("nan")}, "above 0"),
-        ({"top_k": 0}, r"1 … 11, the vocabulary; got 0"),
-        ({"top_k": 12}, r"1 … 11, the vocabulary; got 12"),
+        ({"top_k": 12}, "1 … 11, the vocabulary; got 12"),
         ({"top_p": 0.0}, "above 0 and at most 1; got 0.0"),
-        ({"top_p": 1.5}, "at most 1; got 1.5"),
         ({"max_new_tokens": -1}, "at least 0, got -1"),
         ({"ids": torch.tensor([], dtype=torch.int64)}, "give the id of <|endoftext|>"),
-        ({"ids": torch.ones(2, 3, dtype=torch.int64)}, r"several are a list of them; got \(2, 3\)"),
-        ({"ids": [[1, 2]]}, "got list"),
+        ({"ids": torch.ones(2, 3, dtype=torch.int64)}, "several are a list of them; got .2, 3."),
         ({"ids": []}, "no prompt"),
+        ({"model": tiny(head=False)}, "without an unembedding"),
     ],
 )
-def test_settings_out_of_range_are_refused(settings, message):
-    arguments = {"ids": ids(1), "max_new_tokens": 2, **settings}
+def test_what_cannot_be_done_is_refused(settings, message):
+    arguments = {"model": tiny(), "ids": ids(1), "max_new_tokens": 2, **settings}
     with pytest.raises(ValueError, match=message):
-        generate(tiny(), **arguments)
+        generate(**arguments)
 
 
 def test_no_beam_is_refused():
     with pytest.raises(ValueError, match="at least one beam, got 0"):
         beam_search(tiny(), ids(1), 2, 0)
-
-
-def test_more_beams_than_texts():
-    assert len(beam_search(tiny(vocabulary=3), ids(1), 1, 10)) == 3

@@ -1,6 +1,5 @@
 """Figures: every one with its words, drawn once, closed, and without a change of what is drawn."""
 
-import inspect
 import io
 from typing import Any
 
@@ -9,10 +8,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from each import each
 from matplotlib.image import imread
 
 from attnlib import plots
+from attnlib.widgets.payload import DARK
 
 ALT = "A map of attention; the last row looks at the first token."
 
@@ -58,7 +57,7 @@ def axes_of(draw, monkeypatch, **changes):
     return caught[0].axes
 
 
-@each("draw", HELPERS)
+@pytest.mark.parametrize("draw", HELPERS)
 def test_a_figure_is_a_picture_with_words_and_the_same_at_every_drawing(draw):
     before = dict(mpl.rcParams)
     figure = draw()
@@ -71,15 +70,12 @@ def test_a_figure_is_a_picture_with_words_and_the_same_at_every_drawing(draw):
     assert ALT in data["text/plain"] == repr(figure)
 
 
-@each("helper", [plots.maps, plots.lines, plots.bars, plots.show])
-def test_alt_is_required(helper):
-    assert inspect.signature(helper).parameters["alt"].default is inspect.Parameter.empty
-
-
 NOTHING = ["", "   ", "Image", "figure 3", "x" + " " * 40]
 
 
-@each("draw, alt", [*((show, alt) for alt in NOTHING), *((draw, NOTHING[4]) for draw in HELPERS)])
+@pytest.mark.parametrize(
+    ("draw", "alt"), [*((show, alt) for alt in NOTHING), *((draw, NOTHING[4]) for draw in HELPERS)]
+)
 def test_alt_must_say_something(draw, alt):
     with pytest.raises(ValueError, match="alt must say in words what the figure shows"):
         draw(alt=alt)
@@ -94,19 +90,26 @@ def test_another_figure_of_the_caller_stays_open():
     plt.close(other)
 
 
-@each("kind", ["array", "tensor", "gradient", "bfloat16", "lists"])
-def test_weights_of_any_kind_are_drawn_and_not_changed(kind):
-    weights = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
-    given = {
-        "array": weights.numpy().copy,
-        "tensor": weights.clone,
-        "gradient": lambda: weights.clone().requires_grad_(),  # straight from a layer
-        "bfloat16": lambda: weights.bfloat16(),
-        "lists": weights.tolist,
-    }
-    one, other = given[kind](), given[kind]()
-    assert heatmap(weights=one).png
-    assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
+WEIGHTS = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        WEIGHTS.numpy().copy(),
+        WEIGHTS.clone(),
+        WEIGHTS.clone().requires_grad_(),  # straight from a layer
+        WEIGHTS.bfloat16(),
+        WEIGHTS.tolist(),
+    ],
+    ids=["array", "tensor", "gradient", "bfloat16", "lists"],
+)
+def test_weights_of_any_kind_are_drawn_and_not_changed(weights):
+    before = torch.as_tensor(weights).detach().clone()
+    with torch.device("meta"):  # whatever is made without the device of the weights shows itself
+        assert heatmap(weights=weights).png
+        assert plots.small_map(weights, list("abc"), list("abc"))
+    assert torch.equal(torch.as_tensor(weights), before)
 
 
 def test_lines_and_bars_change_nothing():
@@ -148,15 +151,6 @@ def test_maps_share_one_scale_and_all_say_what_their_axes_are(monkeypatch):
     assert all(one.get_ylabel() == "destination (query)" for one in first_of_rows)
 
 
-def test_darker_means_more():
-    """Brightness falls all the way, so the map also reads in grey and with any colour vision."""
-    rgb = plots.colours()(np.linspace(0, 1, 64))[:, :3]
-    brightness = rgb @ [0.2126, 0.7152, 0.0722]
-    assert (np.diff(brightness) < 0).all()
-    assert brightness[0] > 0.99
-    assert brightness[-1] < 0.2
-
-
 def test_with_a_sign_0_is_the_paper_blue_is_above_and_brown_below():
     places = np.array([0.5, 0.625, 0.375, 1.0, 0.0])
     colours = plots.colours(signed=True)(places)[:, :3]
@@ -164,14 +158,32 @@ def test_with_a_sign_0_is_the_paper_blue_is_above_and_brown_below():
     assert (np.sign(colours[:, 2] - colours[:, 0]) == [0, 1, -1, 1, -1]).all()
 
 
-def test_the_strongest_entry_of_either_sign_is_told():
-    both = np.array([[0.5, -2.0, 0.0], [0.0, 1.5, -0.25]])
-    assert plots.strongest(both, "ab", "xyz", signed=True) == (
-        "Strongest positive value 1.50, from “b” to “y”; strongest negative value −2.00, from “a” "
-        "to “y”."
-    )
-    told = plots.strongest(np.zeros((2, 2)), "ab", "xy", signed=True)
-    assert told == "No positive value; no negative value."
+def drawn_in_small_map(monkeypatch, *arguments):
+    """The figure of a small map, before it becomes a picture."""
+    figures = []
+    monkeypatch.setattr(mpl.figure.Figure, "savefig", lambda self, *_, **__: figures.append(self))
+    monkeypatch.setattr(plots, "_with_few_colours", lambda *_, **__: b"")
+    plots.small_map(*arguments)
+    return figures[0]
+
+
+@pytest.mark.parametrize(("length", "names"), [(40, 40), (120, 30)])
+def test_a_small_map_names_few_rows_where_not_all_names_fit(monkeypatch, length, names):
+    words = [f"w{i}" for i in range(length)]
+    figure = drawn_in_small_map(monkeypatch, np.eye(length), words, words, "A $ B")
+    axes = figure.axes[0]
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    assert rows == words[:: length // names]
+    assert axes.get_ylabel() == "destination (query)"
+    assert axes.get_xlabel() == "source (key)"
+    assert figure.get_suptitle() == r"A \$ B"
+
+
+def test_a_small_map_has_few_bytes_even_if_it_is_large_and_of_noise():
+    noise = np.random.default_rng(0).random((512, 512))
+    png = plots.small_map(noise, ["word"] * 512, ["word"] * 512)
+    assert len(png) <= 60_000
+    assert min(imread(io.BytesIO(png), format="png").shape[:2]) > 200
 
 
 def test_entries_outside_the_scale_are_refused():
@@ -202,6 +214,50 @@ def test_bars_have_their_heights_and_values(monkeypatch):
     assert [bar.get_height() for bar in axes.patches] == [1.25, -3.0]
     assert [text.get_text() for text in axes.texts] == ["1.25", "-3"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["one", "two"]
+
+
+def rgb(palette, count=0):
+    """Linear RGB of the anchors, or of `count` colours between the first and the last."""
+    anchors = [[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in palette]
+    places = np.linspace(0, len(anchors) - 1, count or len(anchors))
+    levels = [np.interp(places, range(len(anchors)), channel) for channel in np.transpose(anchors)]
+    shades = np.stack(levels, -1)
+    return np.where(shades <= 0.04045, shades / 12.92, ((shades + 0.055) / 1.055) ** 2.4)
+
+
+def lab(linear):
+    """CIELAB, whose distances are what the eye sees: about 2 is just noticeable."""
+    rows = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    f = np.cbrt(linear.clip(0, 1) @ np.transpose(rows) / [0.9505, 1, 1.089])
+    return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], -1)
+
+
+# What is left of a colour without one kind of cone (Machado, Oliveira and Fernandes 2009).
+VISION = {
+    "all cones": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protan": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.052]],
+    "deutan": [[0.3673, 0.8606, -0.228], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
+    "tritan": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
+}
+
+
+@pytest.mark.parametrize("palette", [plots.PALETTE, DARK, plots.SIGNED[6:], plots.SIGNED[6::-1]])
+def test_palettes_are_safe_without_colour(palette):
+    """Each step is lighter, or each darker, than the one before, so that a map reads in grey."""
+    steps = np.diff(lab(rgb(palette))[:, 0])
+    assert (np.sign(steps) == np.sign(steps[0])).all()
+    assert np.abs(steps).min() > 5
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_signs_differ_for_every_kind_of_colour_vision(vision):
+    """Same size, other sign: equally dark, and unlike from a tenth of the scale on."""
+    seen = lab(rgb(plots.SIGNED, 255) @ np.transpose(VISION[vision]))
+    plain = lab(rgb(plots.SIGNED, 255))
+    assert np.abs(plain[:, 0] - plain[::-1, 0]).max() < 3
+    for share in (0.1, 0.2, 0.5, 0.75, 1.0):
+        k = round(127 * share)
+        assert np.linalg.norm(seen[127 + k] - seen[127 - k]) > min(10, 100 * share)
 
 
 AWKWARD = ["$", "$a$", r"\$", r"$\frac{", "\n", "a\nb", " ", "", "\t", "_x", "<b>", "{", "%"]

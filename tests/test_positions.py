@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from each import each
+from devices import DEVICES, nothing_made_elsewhere
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.positions import frequencies, rotate, sinusoidal
+from attnlib.positions import RotaryScaling, frequencies, rotate, rotation, sinusoidal, turn
 
 quick = settings(deadline=None, max_examples=40)
 widths = st.integers(1, 16).map(lambda half: 2 * half)
@@ -38,20 +38,7 @@ def test_sinusoids_are_exact_far_out():
     assert far.tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_every_position_is_its_own():
-    table = sinusoidal(512, 32).double()
-    distances = torch.cdist(table, table) + 9 * torch.eye(512, dtype=torch.float64)
-    assert distances.min() > 0.1
-    torch.testing.assert_close(table.square().sum(1), torch.full((512,), 16.0).double())
-
-
-def test_frequencies_fall_from_1_by_a_constant_ratio():
-    found = frequencies(8)
-    assert found.tolist() == pytest.approx([1, 0.1, 0.01, 0.001])
-    assert frequencies(4, base=9).tolist() == pytest.approx([1, 1 / 3])
-
-
-@each("d", [-2, 0, 1, 7])
+@pytest.mark.parametrize("d", [-2, 0, 1, 7])
 def test_widths_must_be_even(d):
     with pytest.raises(ValueError, match=f"the width must be even, got {d}"):
         frequencies(d)
@@ -59,13 +46,17 @@ def test_widths_must_be_even(d):
         sinusoidal(3, d)
 
 
-def test_rotation_needs_one_position_a_row():
-    with pytest.raises(ValueError, match=r"4 rows need as many positions, got \(3,\)"):
-        rotate(torch.zeros(2, 4, 6), torch.arange(3))
-    with pytest.raises(ValueError, match=r"4 rows need as many positions, got \(5,\)"):
-        rotate(torch.zeros(2, 4, 6), torch.arange(5))
-    with pytest.raises(ValueError, match="must be even, got 5"):
-        rotate(torch.zeros(4, 5), torch.arange(4))
+@pytest.mark.parametrize(
+    ("x", "positions", "pairs", "message"),
+    [
+        ((2, 4, 6), 3, "adjacent", r"4 rows need as many positions, got \(3,\)"),
+        ((4, 5), 4, "adjacent", "must be even, got 5"),
+        ((1, 2), 1, "odd", "pairs must be one of"),
+    ],
+)
+def test_rotation_refuses_what_does_not_fit(x, positions, pairs, message):
+    with pytest.raises(ValueError, match=message):
+        rotate(torch.zeros(x), torch.arange(positions), pairs=pairs)
 
 
 @quick
@@ -80,6 +71,7 @@ def test_rotation_is_a_product_of_complex_numbers(T, d, seed, first):
     torch.testing.assert_close(rotate(x, positions), expected)
 
 
+@pytest.mark.claim(64)
 @quick
 @given(i=st.integers(0, 500), j=st.integers(0, 500), k=st.integers(-500, 500), seed=seeds)
 def test_scores_of_rotated_vectors_depend_on_the_difference_alone(i, j, k, seed):
@@ -91,26 +83,6 @@ def test_scores_of_rotated_vectors_depend_on_the_difference_alone(i, j, k, seed)
     torch.testing.assert_close(score(i, j), score(i + k, j + k))
     if i != j:
         assert abs(score(i, j) - score(0, 0)) > 1e-9
-
-
-@quick
-@given(T=st.integers(1, 9), d=widths, seed=seeds)
-def test_rotation_keeps_lengths_type_and_argument(T, d, seed):
-    x = draw(seed, T, d)
-    before = x.clone()
-    positions = torch.arange(T) * 7
-    turned = rotate(x, positions)
-    torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
-    assert torch.equal(x, before)
-    assert torch.equal(turned[0], x[0])  # position 0 does not turn
-    assert rotate(x.float(), positions).dtype == torch.float32
-    torch.testing.assert_close(rotate(turned, -positions), x)
-
-
-def test_rotating_a_sinusoid_moves_its_position():
-    table = sinusoidal(60, 16)
-    moved = rotate(table[20:40], torch.full((20,), 7))  # (sin, cos) turn the other way round
-    torch.testing.assert_close(moved, table[13:33], atol=1e-5, rtol=0)
 
 
 @pytest.mark.claim(91)
@@ -128,12 +100,59 @@ def test_both_layouts_of_pairs_give_one_score_after_the_rows_are_put_in_order():
     assert (scores(q, k, "halves") - adjacent).abs().max() > 0.1
 
 
-def test_the_base_sets_how_slowly_the_last_pair_turns():
-    x = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
-    turned = rotate(x, torch.tensor([1.0]), base=100.0)
-    torch.testing.assert_close(turned[0, 2:], torch.tensor([math.cos(0.1), math.sin(0.1)]))
+def test_of_a_vector_the_first_dimensions_may_turn_alone():
+    x = draw(0, 2, 5, 8)
+    turned = turn(x, *rotation(torch.arange(5), 4))
+    assert torch.equal(turned[..., 4:], x[..., 4:])
+    torch.testing.assert_close(turned[..., :4], rotate(x[..., :4], torch.arange(5)))
 
 
-def test_pairs_that_are_none_are_told():
-    with pytest.raises(ValueError, match="pairs must be one of"):
-        rotate(torch.zeros(1, 2), torch.zeros(1), pairs="odd")
+def test_a_factor_alone_slows_every_pair():
+    x, places = draw(0, 5, 8), torch.arange(5)
+    turned = turn(x, *rotation(places, 8, scaling=RotaryScaling(4.0)))
+    torch.testing.assert_close(turned, rotate(x, places / 4))
+
+
+def test_llama_3_slows_the_slow_pairs_alone():
+    """As `transformers` does with the values of Llama 3.1, 128 dimensions a head."""
+    transformers = pytest.importorskip("transformers")
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    parameters = {
+        "rope_type": "llama3",
+        "rope_theta": 500_000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    }
+    config = transformers.LlamaConfig(
+        hidden_size=256, num_attention_heads=2, rope_parameters=parameters
+    )
+    expected, _ = ROPE_INIT_FUNCTIONS["llama3"](config, torch.device("cpu"))
+    plain = frequencies(128, 500_000.0)
+    slowed = RotaryScaling(8.0, 1.0, 4.0, 8192)(plain)
+    torch.testing.assert_close(slowed.float(), expected)
+    assert torch.equal(slowed[:20], plain[:20])
+    torch.testing.assert_close(slowed[-20:], plain[-20:] / 8)
+    assert ((slowed < plain) & (slowed > plain / 8)).any(), "gradual between them"
+
+
+@pytest.mark.parametrize("settings", [(0.0,), (8.0, 1.0), (8.0, 1.0, 4.0, None)])
+def test_a_scaling_is_whole_or_a_factor(settings):
+    with pytest.raises(ValueError, match="the other three together or not at all; got Rotary"):
+        RotaryScaling(*settings)
+
+
+@pytest.mark.claim(121)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("device", DEVICES)
+def test_rotation_stays_on_the_device_and_in_the_type_of_x(device, dtype):
+    """Angles are exact far out, whatever the type of x."""
+    x, places = draw(0, 2, 5, 8), torch.arange(5) + 100_000
+    with nothing_made_elsewhere():
+        table = sinusoidal(3, 4)
+        turned = rotate(x.to(dtype).to(device), places.to(device))
+    assert (table.device.type, turned.device.type, turned.dtype) == ("cpu", device, dtype)
+    near = {"atol": 4 * torch.finfo(dtype).eps, "rtol": 4 * torch.finfo(dtype).eps}
+    torch.testing.assert_close(turned.cpu().double(), rotate(x, places), **near)

@@ -78,3 +78,6 @@ class Given(torch.nn.Module):
     def hidden(self, ids):
         assert ids.shape == self.states.shape[:2]
         return self.states
+
+    def unembed(self, x):
+        return x @ self.W_U

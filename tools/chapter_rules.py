@@ -6,7 +6,6 @@ What a chapter must look like is told in tests/chapters/test_rules.py, which app
 import hashlib
 import json
 import re
-import statistics
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).parent.parent
 CHAPTERS = ROOT / "chapters"
-WIDTH, MOST_LINES = 88, 20  # of a line of code, and of a cell whose code is seen
+WIDTH = 88  # of a line of code
 LONGEST_RUN = 80  # seconds
 CLOSING = (
     "What we claimed and checked",
@@ -25,14 +24,9 @@ CLOSING = (
     "References",
 )
 # Of a main road, which may have an appendix after them.
-CLOSE = (
-    "What we claim",
-    "One surprise",
-    "Three questions",
-    "Exercises",
-    "Side roads",
-    "References",
-)
+CLOSE = ("What to remember", "Three questions", "Exercises", "Side roads", "References")
+# Of a main road that still waits for its honest hour.
+CLOSE_BEFORE = ("What we claim", "One surprise", *CLOSE[1:])
 TIME = re.compile(r"^\*\*Time\*\* (\d+) min to read · (\d+) s to run on two cores$", re.M)
 KEPT_METADATA = {"kernelspec", "language_info", "attnlib", "title"}
 DROPPED = {"execution", "ExecuteTime", "execution_time", "slideshow"}  # metadata of cells
@@ -91,6 +85,11 @@ def headings(notebook: NotebookNode) -> list[tuple[int, str]]:
 
 def is_main_road(notebook: NotebookNode) -> bool:
     """Whether a chapter keeps the bounds of a main road (see road_rules), and closes like one."""
+    return is_honest(notebook) or (2, CLOSE_BEFORE[0]) in headings(notebook)
+
+
+def is_honest(notebook: NotebookNode) -> bool:
+    """Whether a main road has its honest hour: it ends with what to remember."""
     return (2, CLOSE[0]) in headings(notebook)
 
 
@@ -191,20 +190,6 @@ def is_folded(cell: NotebookNode) -> bool:
     return bool(cell.metadata.get("jupyter", {}).get("source_hidden"))
 
 
-def cells_are_short(notebook: NotebookNode) -> list[str]:
-    seen = [cell for cell in code_cells(notebook) if not is_folded(cell)]
-    lines = [len([x for x in cell.source.splitlines() if x.strip()]) for cell in seen]
-    if not lines:
-        return ["there is no code to be seen"]
-    complaints = [
-        f"cell {cell.id} has {n} lines of code, {MOST_LINES} at most: {cell.source[:40]!r}"
-        for cell, n in zip(seen, lines, strict=True)
-        if n > MOST_LINES
-    ]
-    median = statistics.median(lines)
-    return complaints + ([f"the median cell has {median} lines, 8 at most"] if median > 8 else [])
-
-
 def code_fits_a_slide(notebook: NotebookNode) -> list[str]:
     complaints = []
     for c in code_cells(notebook):
@@ -231,7 +216,7 @@ def has_a_slider(notebook: NotebookNode) -> list[str]:
 def closes_well(notebook: NotebookNode) -> list[str]:
     texts, closing = [text for _, text in headings(notebook)], CLOSING
     if is_main_road(notebook):
-        closing = CLOSE
+        closing = CLOSE if is_honest(notebook) else CLOSE_BEFORE
         texts = texts[: texts.index("Appendix")] if "Appendix" in texts else texts
     missing = [title for title in closing if title not in texts]
     if missing:
@@ -360,7 +345,6 @@ RULES = (
     format_is_valid,
     header_is_complete,
     headings_step,
-    cells_are_short,
     code_fits_a_slide,
     asks_and_tells,
     has_a_slider,

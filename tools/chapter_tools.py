@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
-from architecture import LIBRARY, behind, folders, room_of, sources
 from chapter_rules import (
     CHAPTERS,
     DROPPED,
@@ -60,31 +59,29 @@ LANGUAGE = {
 }
 
 
-# What the rooms of attnlib read; a card holds the hash of its weights.
-READ = {
-    "pretrained": ("checkpoints/*.json", "checkpoints/*.bpe"),
-    "widgets": ("widgets/*.js", "widgets/*.css"),
-}
+LIBRARY = ROOT / "attnlib"
+# What a chapter may need of the library; a card holds the hash of its weights.
+LIBRARY_FILES = (
+    "**/*.py",
+    "checkpoints/*.json",
+    "checkpoints/*.bpe",
+    "widgets/*.js",
+    "widgets/*.css",
+)
 
 
-def library_hash(notebook: NotebookNode) -> str:
-    """A hash of what a chapter needs of attnlib: the modules it imports, and what these read."""
-    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-    texts = sources(LIBRARY)
-    needed = behind(code, texts, {"", *folders(LIBRARY)})
-    digest = hashlib.sha256("".join(name + texts[name] for name in sorted(needed)).encode())
-    for room in sorted(READ.keys() & set(map(room_of, needed))):
-        for path in sorted(chain(*map(LIBRARY.glob, READ[room]))):
-            digest.update(path.name.encode() + path.read_bytes())
+def library_hash() -> str:
+    """A hash of the library: its code, its views, and the cards of its checkpoints."""
+    digest = hashlib.sha256()
+    for path in sorted(chain(*map(LIBRARY.glob, LIBRARY_FILES))):
+        digest.update(path.relative_to(LIBRARY).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def stamped(notebook: NotebookNode) -> NotebookNode:
     """The notebook, with the hashes of its code and of the library as they are now."""
     result = copy.deepcopy(notebook)
-    result.metadata["attnlib"] = NotebookNode(
-        code=code_hash(notebook), library=library_hash(notebook)
-    )
+    result.metadata["attnlib"] = NotebookNode(code=code_hash(notebook), library=library_hash())
     return result
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlib.check.comparison import complaint
-from attnlib.check.means import refused_at_home
+from attnlib.check.forbidden import refusal_of
 from attnlib.check.progress import note
 from attnlib.check.protocol import Case, ask, describe, from_json, read_answers
 
@@ -74,7 +74,7 @@ def _problem(task: str, answer: Callable[..., Any]) -> str | None:
     cases = [_case(case) for case in told["cases"]]
     free = _something if told.get("free") else None
     wrong = complaint(task, cases, answers, told["tolerance"], free)
-    told_of = "" if wrong else refused_at_home(own, told.get("forbidden", ()))
+    told_of = "" if wrong else refusal_of(own, told.get("forbidden", ()))
     return f"right so far, but {told_of}" if told_of else wrong
 
 

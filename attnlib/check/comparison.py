@@ -7,6 +7,7 @@ task together. The check cell and the judge of a class both speak through it.
 import math
 import re
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -108,27 +109,34 @@ def _likeliest(
             gives = difference(value, answers[i].output, tolerance) is None
             if gives and difference(cases[i].expected, value, tolerance) is not None:
                 shown.setdefault(name, []).append(i)
-
-    def explains(name: str) -> bool:
-        """Whether each answer is what the mistake gives, or right where that is right, too.
-
-        Where a mistake cannot answer at all, an exception is as good as nothing.
-        """
-        for i, (case, answer) in enumerate(zip(cases, answers, strict=True)):
-            if name in case.mistakes:
-                if difference(case.mistakes[name], answer.output, tolerance) is not None:
-                    return False
-            elif i in wrong and not isinstance(answer.output, Raised):
-                return False
-        return True
-
-    best = max(filter(explains, shown), key=lambda name: len(shown[name]), default="")
+    explaining = [name for name in shown if _explains(name, wrong, cases, answers, tolerance)]
+    best = max(explaining, key=lambda name: len(shown[name]), default="")
     if best:
         return shown[best][0], best
     outputs, due = [answer.output for answer in answers], [case.expected for case in cases]
     if not _is_nothing(outputs[0]) and _all_same(outputs) and not _all_same(due):
         return found[0][0], "the same answer whatever it is given: it must depend on the input"
     return next((f for f in found if isinstance(answers[f[0]].output, Raised)), found[0])
+
+
+def _explains(
+    mistake: str,
+    wrong: AbstractSet[int],
+    cases: Sequence[Case],
+    answers: Sequence[Answer],
+    tolerance: float,
+) -> bool:
+    """Whether each answer is what the mistake gives, or right where the mistake gives nothing.
+
+    Where a mistake cannot answer a case at all, an exception is as good as nothing.
+    """
+    for i, (case, answer) in enumerate(zip(cases, answers, strict=True)):
+        if mistake in case.mistakes:
+            if difference(case.mistakes[mistake], answer.output, tolerance) is not None:
+                return False
+        elif i in wrong and not isinstance(answer.output, Raised):
+            return False
+    return True
 
 
 def _is_nothing(value: Any) -> bool:

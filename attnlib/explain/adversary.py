@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 from attnlib.explain.faithfulness import LN2, jensen_shannon
+from attnlib.explain.precision import in_double
 
 
 @dataclass(frozen=True)
 class Adversary:
     """Other weights for the same prediction.
+
+    All of it is in double precision, where the device of the attention has it.
 
     Attributes:
         weights: (B, T).
@@ -45,48 +48,85 @@ def exact_adversary(
 
     Returns:
         an Adversary; its JSD is the largest there is.
+
+    Raises:
+        ValueError: if votes, attention and mask are not of the same texts.
     """
+    if not votes.shape == attention.shape == mask.shape:
+        raise ValueError(
+            "votes, attention and mask must be (B, T) of the same texts, got "
+            f"{tuple(votes.shape)}, {tuple(attention.shape)} and {tuple(mask.shape)}"
+        )
+    votes, alpha, mask = in_double(votes), in_double(attention), mask.cpu()
     bias = float(bias)  # a tensor of one number will do
-    rows = [
-        _best_corner(vote[real].double(), bias, alpha[real].double(), epsilon)
-        for vote, alpha, real in zip(votes, attention, mask, strict=True)
-    ]
-    weights = torch.zeros(attention.shape, dtype=torch.float64)
-    weights[mask] = torch.cat(rows)
-    y, moved = (
-        ((a * votes.double()).sum(-1) + bias).sigmoid() for a in (attention.double(), weights)
-    )
-    jsd = jensen_shannon(weights, attention.double())
-    return Adversary(weights, jsd, (moved - y).abs())
+
+    weights = torch.zeros_like(alpha)
+    for row, real in enumerate(mask):
+        weights[row, real] = _best_corner(votes[row, real], bias, alpha[row, real], epsilon)
+
+    before = ((alpha * votes).sum(-1) + bias).sigmoid()
+    after = ((weights * votes).sum(-1) + bias).sigmoid()
+    jsd = jensen_shannon(weights, alpha)
+    shift = (after - before).abs()
+    return Adversary(*(_return_to(attention.device, x) for x in (weights, jsd, shift)))
+
+
+def _return_to(device: torch.device, x: Tensor) -> Tensor:
+    """Doubles on a device; in single precision on Apple's, which has no doubles."""
+    return x.float().to(device) if device.type == "mps" else x.to(device)
 
 
 def _best_corner(votes: Tensor, bias: float, alpha: Tensor, epsilon: float) -> Tensor:
-    """The best corner for one text without padding: votes and α (T,) to weights (T,)."""
+    """The best corner for one text without padding.
+
+    Args:
+        votes: (T,). bias: b. alpha: α, (T,). epsilon: largest |Δŷ|.
+
+    Returns:
+        weights (T,); α itself if there is no corner, as for a text of one token.
+    """
+    # what ε allows: Σ α_t v_t between two planes, low and high
     y = ((alpha * votes).sum() + bias).sigmoid()
     inner = epsilon * (1 - 1e-9)  # room for rounding
-    planes = torch.stack([(y - inner).clamp_min(0), (y + inner).clamp_max(1)]).logit() - bias
-    gap = votes[:, None] - votes  # (T, T): v_i − v_j
-    shares = (planes[:, None, None] - votes) / gap  # of token i; no number where votes are equal
-    inside = (votes >= planes[0]) & (votes <= planes[1])
-    alone = torch.where(inside[:, None], 1.0, torch.nan).expand_as(gap)[None]  # j gets nothing
-    shares = torch.cat([shares, alone])
-    shares = shares.where((shares >= 0) & (shares <= 1), torch.nan)  # no mixture otherwise
-    i, j = alpha[:, None], alpha.expand_as(gap)
-    # a token that the adversary leaves out adds ½ α_t ln 2 to the JSD
-    rest = (alpha.sum() - i - j) * LN2 / 2
-    distance = (_pair(i, shares) + _pair(j, 1 - shares) + rest).nan_to_num(-1.0)
-    distance[:, torch.arange(len(alpha)), torch.arange(len(alpha))] = -1.0
-    best = int(distance.argmax())
-    if distance.flatten()[best] < 0:
+    low = (y - inner).clamp_min(0).logit() - bias
+    high = (y + inner).clamp_max(1).logit() - bias
+
+    # three corners for each pair (i, j): the share of token i; token j gets the rest
+    v_i, v_j = votes[:, None], votes[None, :]
+    on_low = (low - v_j) / (v_i - v_j)
+    on_high = (high - v_j) / (v_i - v_j)
+    shares = torch.stack([on_low, on_high, torch.ones_like(on_low)])  # (3, T, T)
+
+    possible = (shares >= 0) & (shares <= 1)  # not where votes are equal: 0/0 is no share
+    possible[2] &= (v_i >= low) & (v_i <= high)  # token i alone
+    possible &= ~torch.eye(len(votes), dtype=torch.bool, device=votes.device)  # i is not j
+    if not possible.any():
         return alpha
-    share = shares.flatten()[best]
-    first, second = divmod(best % len(alpha) ** 2, len(alpha))
+
+    distances = _distance(alpha, shares).masked_fill(~possible, -1.0)
+    corner, first, second = (int(i) for i in torch.unravel_index(distances.argmax(), shares.shape))
     weights = torch.zeros_like(alpha)
-    weights[first], weights[second] = share, 1 - share
+    weights[first] = shares[corner, first, second]
+    weights[second] = 1 - shares[corner, first, second]
     return weights
 
 
-def _pair(p: Tensor, q: Tensor) -> Tensor:
-    """What one token with weights p and q adds to the JSD."""
-    middle = (p + q) / 2
+def _distance(alpha: Tensor, shares: Tensor) -> Tensor:
+    """The JSD between α (T,) and two tokens alone.
+
+    Args:
+        alpha: α, (T,).
+        shares: of token i, where token j has the rest, (..., i, j).
+
+    Returns:
+        (..., i, j).
+    """
+    a_i, a_j = alpha[:, None], alpha[None, :]
+    left_out = alpha.sum() - a_i - a_j  # a token that gets nothing adds ½ α_t ln 2
+    return _term(a_i, shares) + _term(a_j, 1 - shares) + left_out * LN2 / 2
+
+
+def _term(p: Tensor, q: Tensor) -> Tensor:
+    """What a token with weights p and q adds to the JSD: ½ p ln(p / m) + ½ q ln(q / m)."""
+    middle = ((p + q) / 2).clamp_min(torch.finfo(p.dtype).tiny)  # 0 ln 0 is 0
     return (torch.xlogy(p, p / middle) + torch.xlogy(q, q / middle)).div(2)

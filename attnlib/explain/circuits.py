@@ -1,31 +1,18 @@
 """What the matrices of a head say on their own, and what its maps do on chosen tokens.
 
 A head of an attention-only transformer is two maps between tokens (Elhage et al. 2021): the QK
-circuit, W_E W_Q W_Kᵀ W_Eᵀ, tells which source a destination looks for, and the OV circuit,
-W_E W_V W_O W_U, what a source does to the logits when it is looked at. Both are D × D and of rank
-d_head; only the rows that were asked for are made.
+circuit, W_E W_QK W_Eᵀ with W_QK = W_Q W_Kᵀ, tells which source a destination looks for, and the OV
+circuit, W_E W_V W_O W_U, what a source does to the logits when it is looked at. Both are D × D and
+of rank d_head; only the rows that were asked for are made.
 
 Matrices may have leading axes, such as one for the heads.
 """
 
 import torch
 from torch import Tensor
+from torch.linalg import matrix_norm
 
-
-def qk_circuit(queries: Tensor, W_Q: Tensor, W_K: Tensor, keys: Tensor) -> Tensor:
-    """Scores before the softmax, between chosen vectors: queries W_Q W_Kᵀ keysᵀ / √d_k.
-
-    Args:
-        queries: (N, d_model), such as rows of W_E.
-        W_Q: (..., d_model, d_k).
-        W_K: likewise.
-        keys: (M, d_model).
-
-    Returns:
-        (..., N, M), row = destination.
-    """
-    scores: Tensor = (queries @ W_Q) @ (keys @ W_K).mT / W_Q.shape[-1] ** 0.5
-    return scores
+from attnlib.explain.precision import at_least_float32
 
 
 def ov_circuit(sources: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor:
@@ -54,10 +41,11 @@ def product_eigenvalues(left: Tensor, right: Tensor) -> Tensor:
         right: (..., r, D).
 
     Returns:
-        (..., r), complex.
+        (..., r), complex, on the CPU: not every device finds eigenvalues.
     """
-    found: Tensor = torch.linalg.eigvals(right @ left)
-    return found
+    small = at_least_float32(right) @ at_least_float32(left)
+    eigenvalues: Tensor = torch.linalg.eigvals(small.cpu())
+    return eigenvalues
 
 
 def copying_score(eigenvalues: Tensor) -> Tensor:
@@ -84,8 +72,10 @@ def composition(first: Tensor, second: Tensor) -> Tensor:
     Returns:
         (...), between 0 and 1.
     """
-    norm = torch.linalg.matrix_norm
-    share: Tensor = norm(first @ second) / (norm(first) * norm(second))
+    first, second = at_least_float32(first), at_least_float32(second)
+    together = matrix_norm(first @ second)
+    apart = matrix_norm(first) * matrix_norm(second)
+    share: Tensor = together / apart
     return share
 
 
@@ -106,6 +96,6 @@ def offset_score(attention: Tensor, offset: int, start: int = 0) -> Tensor:
     >>> offset_score(torch.eye(3), 0).item(), offset_score(torch.eye(3), 1).item()
     (1.0, 0.0)
     """
-    start = max(start, offset)
-    destinations = torch.arange(start, attention.shape[-1])
-    return attention[..., destinations, destinations - offset].mean(-1)
+    first = max(start, offset)
+    destinations = torch.arange(first, attention.shape[-1], device=attention.device)
+    return at_least_float32(attention[..., destinations, destinations - offset]).mean(-1)

@@ -6,6 +6,9 @@ mask is True on real tokens.
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
+
+from attnlib.explain.precision import at_least_float32
 
 
 def mean_cosine(vectors: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -24,7 +27,7 @@ def mean_cosine(vectors: Tensor, mask: Tensor | None = None) -> Tensor:
     >>> mean_cosine(torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]])).item()  # doctest: +ELLIPSIS
     0.3333...
     """
-    units = torch.nn.functional.normalize(vectors, dim=-1)
+    units = normalize(at_least_float32(vectors), dim=-1)
     if mask is None:
         mask = torch.ones(vectors.shape[:-1], dtype=torch.bool, device=vectors.device)
     units = units * mask[..., None]
@@ -34,7 +37,7 @@ def mean_cosine(vectors: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def row_entropy(weights: Tensor, count: Tensor | int | None = None) -> Tensor:
-    """The entropy of each row of attention, as a share of the most that is possible, ln n.
+    """The entropy of each row of attention, as a share of the most that is possible: H / ln n.
 
     Args:
         weights: (..., n), a row for each destination; rows sum to 1 and padding weighs 0.
@@ -46,6 +49,7 @@ def row_entropy(weights: Tensor, count: Tensor | int | None = None) -> Tensor:
     >>> row_entropy(torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]), 2).tolist()
     [1.0, 0.0]
     """
+    weights = at_least_float32(weights)
     count = torch.as_tensor(weights.shape[-1] if count is None else count, device=weights.device)
     logs = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()  # finite slope at 0
     return (weights * -logs).sum(-1) / count.clamp_min(2).log()
@@ -54,6 +58,8 @@ def row_entropy(weights: Tensor, count: Tensor | int | None = None) -> Tensor:
 def class_cosines(vectors: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """The mean cosine of two vectors of one class, and of two vectors of different classes.
 
+    Between classes a and b, Σ û · Σ û′ is the sum over all mixed pairs, of which there are n_a n_b.
+
     Args:
         vectors: (N, d), one for each text.
         labels: (N,), at least two classes, with two vectors each.
@@ -61,10 +67,12 @@ def class_cosines(vectors: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         within, the mean over classes of their `mean_cosine`, and between, over all mixed pairs.
     """
+    vectors = at_least_float32(vectors)
     groups = [vectors[labels == label] for label in labels.unique()]
     within = torch.stack([mean_cosine(group) for group in groups]).mean()
-    sums = torch.stack([torch.nn.functional.normalize(group, dim=-1).sum(0) for group in groups])
-    sizes = torch.tensor([len(group) for group in groups], dtype=vectors.dtype)
-    products, pairs = sums @ sums.T, sizes[:, None] * sizes
-    mixed = ~torch.eye(len(groups), dtype=torch.bool)
-    return within, products[mixed].sum() / pairs[mixed].sum()
+
+    sums = torch.stack([normalize(group, dim=-1).sum(0) for group in groups])  # (classes, d)
+    sizes = sums.new_tensor([len(group) for group in groups])
+    mixed = ~torch.eye(len(groups), dtype=torch.bool, device=sums.device)
+    between = (sums @ sums.T)[mixed].sum() / (sizes[:, None] * sizes)[mixed].sum()
+    return within, between

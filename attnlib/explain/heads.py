@@ -12,6 +12,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from attnlib.explain.precision import at_least_float32
+
 # --- one value per destination ----------------------------------------------------------------
 
 
@@ -33,9 +35,11 @@ def at_offset(pointed: Tensor, offset: int) -> Tensor:
     >>> at_offset(torch.tensor([2, 0, 1]), -1)
     tensor([True, True])
     """
-    count = pointed.shape[-1]
-    here = torch.arange(max(0, -offset), max(0, -offset, count - max(0, offset)))
-    return on_sources(pointed, here, here + offset)
+    T = pointed.shape[-1]
+    destinations = torch.arange(T, device=pointed.device)
+    sources = destinations + offset
+    there = (sources >= 0) & (sources < T)
+    return on_sources(pointed, destinations[there], sources[there])
 
 
 def on_sources(pointed: Tensor, destinations: Tensor, sources: Tensor) -> Tensor:
@@ -77,15 +81,20 @@ def interval(
     Raises:
         ValueError: if there is no value in any text.
     """
-    rows = [(one.sum().item(), one.numel()) for one in values if one.numel()]
-    if not rows:
+    texts = [text for text in values if text.numel()]
+    if not texts:
         raise ValueError("no text has a value, so their mean has no interval")
-    total, count = torch.tensor(rows, dtype=torch.float64).T
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randint(len(rows), (draws, len(rows)), generator=generator)
+    sums = [at_least_float32(text).sum().item() for text in texts]
+    total = torch.tensor(sums, dtype=torch.float64, device="cpu")
+    count = torch.tensor([text.numel() for text in texts], dtype=torch.float64, device="cpu")
+
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    shape = (draws, len(texts))
+    drawn = torch.randint(len(texts), shape, generator=generator, device="cpu")
     means = total[drawn].sum(1) / count[drawn].sum(1)
-    ends = means.quantile(torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=means.dtype))
-    return ends[0].item(), ends[1].item()
+    ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64, device="cpu")
+    low, high = means.quantile(ends).tolist()
+    return low, high
 
 
 def commonest_offset(arcs: Iterable[tuple[Tensor, Tensor]]) -> int:
@@ -97,6 +106,8 @@ def commonest_offset(arcs: Iterable[tuple[Tensor, Tensor]]) -> int:
     >>> commonest_offset([(torch.tensor([0, 4]), torch.tensor([1, 5]))])
     1
     """
-    found = Counter(o for here, there in arcs for o in (there - here).tolist())
-    (offset, _), *_ = found.most_common(1)
-    return int(offset)
+    offsets: Counter[int] = Counter()
+    for destinations, sources in arcs:
+        offsets.update((sources - destinations).tolist())
+    offset, _ = offsets.most_common(1)[0]
+    return offset

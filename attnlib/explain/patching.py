@@ -1,29 +1,27 @@
-"""What a prediction hangs on, found by exchanging parts of two runs.
+"""What a prediction hangs on, read off one run or found by exchanging parts of two.
 
-The logit lens and direct logit attribution read one run; activation patching puts parts of a clean
-run into a corrupted one, and path patching does so along a single path. A `Metric` turns the logits
-of the last token into the number that is asked about, such as a difference of two logits; an effect
-is *normalised*: (patched − corrupted) / (clean − corrupted), so that 0 is nothing, 1 restores all,
-below 0 is the wrong way and above 1 more than all.
+The logit lens and direct logit attribution read one run. Path patching puts what a head wrote in a
+clean run into a corrupted one, along a single path. (To put any part of one run into another,
+whatever lies between, is an edit: see the head of `attnlib.models.transformer`.) A `Metric` turns
+the logits of the last token into the number that is asked about, such as a difference of two
+logits.
 
-All of it is for a `Transformer` with an unembedding and norms before its blocks (or none), and
-for one prompt and its counterpart, token by token; what differs between the two is the corruption.
+All of it is for a `Transformer` whose layers only add to the stream: with an unembedding, and
+without norms after its additions (norm="post").
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from attnlib.models.block import LayerState
-from attnlib.models.edits import SITES, Edits
-from attnlib.models.evaluation import evaluating
-from attnlib.models.transformer import Transformer
+from attnlib.explain.precision import at_least_float32
+from attnlib.models import LayerState, Transformer, evaluating
+from attnlib.models.transformer import Block
 
-Metric = Callable[[Tensor], Tensor]  # logits (B, D) to numbers (B,)
-PATCHED = tuple(what for what in SITES if not what.startswith("cross_"))
-THROUGH = ("queries", "keys", "values")
+Metric = Callable[[Tensor], Tensor]  # logits (..., D) to numbers (...)
+THROUGH = ("q", "k", "v")
 
 
 def logit_difference(right: int, wrong: int) -> Metric:
@@ -33,6 +31,9 @@ def logit_difference(right: int, wrong: int) -> Metric:
     tensor([2.])
     """
     return lambda logits: logits[..., right] - logits[..., wrong]
+
+
+# --- what one run says ------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -48,9 +49,10 @@ def logit_lens(model: Transformer, ids: Tensor, at: int = -1) -> Tensor:
         logits (L + 1, D): of the stream before the first layer and after each.
     """
     with evaluating(model):
-        x, states = _run(model, ids)
-        stream = torch.cat([x[:, at], *(state.residual[:, at] for state in states)])
-        return _logits(model, stream)
+        states = _run(model, ids)
+        streams = [states[0].resid_pre, *(state.resid_post for state in states)]
+        x = torch.cat([stream[:, at] for stream in streams])
+        return model.unembed(model.final_norm(x))
 
 
 class Attribution(NamedTuple):
@@ -60,7 +62,7 @@ class Attribution(NamedTuple):
         embedding: of the token and its position, ().
         heads: (L, H).
         feed_forward: (L,), zeros where there are none.
-        biases: of attention's outputs and of the last norm, ().
+        biases: of attention's outputs, of norms and of the logits, ().
     """
 
     embedding: Tensor
@@ -80,8 +82,11 @@ def direct_logit_attribution(
 ) -> Attribution:
     """Share a logit difference out among what was written into the stream (Elhage et al. 2021).
 
-    The last norm's divisor is held at what it is; what is left is linear, so the parts add up. What
-    a part does by way of later layers counts as theirs: this is the direct effect alone.
+    The last stream is the embedding and all that attention and feed-forward blocks add; a head adds
+    z W_O. Norms on the way, the last one and those on what attention adds (norm="both"), are
+    linear once their divisor is held at what it is, so the parts add up to the logit difference;
+    of a model that bounds its logits softly, to that before the cap. What a part does by way of
+    later layers counts as theirs: this is the direct effect alone.
 
     Args:
         model: a language model.
@@ -90,54 +95,68 @@ def direct_logit_attribution(
         at: the position whose next token is asked about.
     """
     with evaluating(model):
-        x, states = _run(model, ids)
-        toward = model.W_U[:, right] - model.W_U[:, wrong]  # type: ignore[index] # checked in _run
-        write, shift = _linear(model.final_norm, states[-1].residual[0, at])
-        heads = torch.stack([(state.mixed[0, :, at, None] @ state.W_O)[:, 0] for state in states])
-        added = [state.feed_forward for state in states]
-        wide = [torch.zeros_like(x[0, at]) if y is None else y[0, at] for y in added]
-        blocks: Any = model.blocks
-        b_O = [torch.zeros(()) if (b := block.attention.b_O) is None else b for block in blocks]
-        constant = torch.zeros_like(x[0, at]) + sum(b_O)
+        states = _run(model, ids)
+        embedding = at_least_float32(states[0].resid_pre[0, at])
+        final = at_least_float32(states[-1].resid_post[0, at])
+
+        heads, feed_forward = [], []
+        constant = torch.zeros_like(embedding)
+        for state in states:
+            of_heads, of_bias = _attention_out(_block(model, state.layer), state, at)
+            heads.append(of_heads)
+            constant = constant + of_bias
+            mlp_out = torch.zeros_like(state.attn_out) if state.mlp_out is None else state.mlp_out
+            feed_forward.append(at_least_float32(mlp_out[0, at]))
+
+        norm = _HeldNorm(model.final_norm, final)
+        assert model.W_U is not None  # see _run
+        toward = at_least_float32(model.W_U[:, right]) - at_least_float32(model.W_U[:, wrong])
+        biases = (norm(constant) + norm.bias) @ toward
+        if model.b_U is not None:
+            biases = biases + model.b_U[right] - model.b_U[wrong]
         return Attribution(
-            write(x[0, at]) @ toward,
-            write(heads) @ toward,
-            write(torch.stack(wide)) @ toward,
-            (write(constant) + shift) @ toward,
+            embedding=norm(embedding) @ toward,
+            heads=norm(torch.stack(heads)) @ toward,
+            feed_forward=norm(torch.stack(feed_forward)) @ toward,
+            biases=biases,
         )
 
 
-@torch.no_grad()
-def activation_patching(
-    model: Transformer, clean: Tensor, corrupted: Tensor, metric: Metric, what: str = "stream"
-) -> Tensor:
-    """Put one part of the clean run into the corrupted one, each in its turn (Meng et al. 2022).
+def _attention_out(block: Block, state: LayerState, at: int) -> tuple[Tensor, Tensor]:
+    """The parts of `attn_out` at a position: each head's (H, d_model), the biases' (d_model,)."""
+    W_O, b_O = at_least_float32(block.attention.W_O), block.attention.b_O
+    z = at_least_float32(state.z[0, :, at, None])  # (H, 1, d_v)
+    heads = (z @ W_O)[:, 0]
+    bias = torch.zeros_like(heads[0]) if b_O is None else at_least_float32(b_O)
+    norm = _HeldNorm(block.norm_1_after, heads.sum(0) + bias)
+    return norm(heads), norm(bias) + norm.bias
 
-    Args:
-        model: a language model.
-        clean, corrupted: two prompts (T,), token by token.
-        metric: what is asked.
-        what: a site of `attnlib.models.edits`. "stream" and "feed_forward" are patched one position
-            at a time, the others one head at a time, at all positions.
 
-    Returns:
-        normalised effects, (L + 1, T) for the stream, (L, T) for "feed_forward", (L, H) for the
-        rest, or (L, H_kv) for keys and values.
+class _HeldNorm:
+    """A norm whose divisor is held at what it is for x (d_model,), and so is linear, plus a bias.
 
-    Raises:
-        ValueError: if there is no such site, the prompts do not align, or nothing is to restore.
+    norm(x) is the sum of held(part) over the parts of x, plus `bias`.
     """
-    if what not in PATCHED:
-        raise ValueError(f"what can be patched is one of {PATCHED}, got {what!r}")
-    with evaluating(model):
-        donor, base = _run_both(model, clean, corrupted, what == "pattern")
-        sites = donor.streams if what == "stream" else [_part(s, what) for s in donor.states]
-        found = []
-        for layer, part in enumerate(sites):
-            put = _exchange(part, range(part.shape[1]))
-            x = base.streams[layer].expand(part.shape[1], -1, -1)
-            found.append(metric(_last_logits(model, x, layer, {(what, layer): put})))
-        return _normalised(torch.stack(found), metric, donor, base)
+
+    def __init__(self, norm: nn.Module, x: Tensor) -> None:
+        self.centred = isinstance(norm, nn.LayerNorm)
+        self.divisor, self.weight, self.bias = x.new_ones(()), x.new_ones(()), torch.zeros_like(x)
+        if isinstance(norm, nn.LayerNorm):
+            self.divisor = (x.var(correction=0) + norm.eps).sqrt()
+            self.weight, self.bias = at_least_float32(norm.weight), at_least_float32(norm.bias)
+        elif isinstance(norm, nn.RMSNorm):
+            assert norm.eps is not None
+            self.divisor = (x.pow(2).mean() + norm.eps).sqrt()
+            self.weight = at_least_float32(norm.weight)
+
+    def __call__(self, part: Tensor) -> Tensor:
+        """What the norm makes of a part of x: (..., d_model) to the same shape."""
+        if self.centred:
+            part = part - part.mean(-1, keepdim=True)
+        return part / self.divisor * self.weight
+
+
+# --- what a path carries ----------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -147,25 +166,30 @@ def path_patching(
     corrupted: Tensor,
     metric: Metric,
     receiver: tuple[int, int],
-    through: str = "queries",
+    through: str = "q",
 ) -> Tensor:
     """What each earlier head tells one head directly (Wang et al. 2022).
 
     A sender's output of the clean run is put into the stream that the receiver reads, and into
     nothing else: heads and feed-forward blocks between keep what they wrote in the corrupted run.
-    The queries, keys or values that the receiver makes of it then stand in the corrupted run.
+    The queries, keys or values that the receiver makes of it then stand in the corrupted run. The
+    effect is normalised, (patched − corrupted) / (clean − corrupted): 0 is nothing, 1 restores all,
+    below 0 is the wrong way and above 1 more than all.
 
     Args:
-        model, clean, corrupted, metric: as in `activation_patching`.
+        model: a language model.
+        clean, corrupted: two prompts (T,), token by token; what differs is the corruption.
+        metric: what is asked.
         receiver: (layer, head).
-        through: "queries", "keys" or "values" of the receiver; the last two are those of all heads
-            with which it shares them.
+        through: "q", "k" or "v" of the receiver; keys and values are those of all heads with which
+            it shares them.
 
     Returns:
-        normalised effects of the senders, (layer of the receiver, H).
+        effects of the senders, (layer of the receiver, H).
 
     Raises:
-        ValueError: as in `activation_patching`, or if there is no such receiver.
+        ValueError: if there is no such receiver, the prompts do not align, or nothing is to
+            restore.
     """
     layer, head = receiver
     config = model.config
@@ -174,100 +198,79 @@ def path_patching(
             f"a receiver is a (layer, head) with layer 1 … {config.layers - 1} and head 0 … "
             f"{config.heads - 1}, and listens through one of {THROUGH}; got {receiver}, {through!r}"
         )
-    with evaluating(model):
-        donor, base = _run_both(model, clean, corrupted, False)
-        shared_by = 1 if through == "queries" else config.heads // (config.kv_heads or config.heads)
-        found = []
-        for sent, kept in zip(donor.states[:layer], base.states[:layer], strict=True):
-            told = (sent.mixed - kept.mixed)[0] @ sent.W_O  # (H, T, d_model)
-            heard = next(model.run(base.streams[layer] + told, first=layer))
-            put = _exchange(_part(heard, through), [head // shared_by] * config.heads)
-            x = base.streams[layer].expand(config.heads, -1, -1)
-            found.append(metric(_last_logits(model, x, layer, {(through, layer): put})))
-        return _normalised(torch.stack(found), metric, donor, base)
-
-
-class _Run(NamedTuple):
-    """One prompt: the stream before each layer and after the last, and what each layer did."""
-
-    streams: list[Tensor]
-    states: list[LayerState]
-    logits: Tensor
-
-
-def _run(model: Transformer, ids: Tensor, weights: bool = False) -> tuple[Tensor, list[LayerState]]:
-    if model.W_U is None or model.config.norm == "post":
-        raise ValueError("this needs a model with an unembedding, and norms before its blocks")
-    if ids.ndim != 1 or len(ids) == 0:
-        raise ValueError(f"a prompt is a tensor of at least one id, (T,), got {tuple(ids.shape)}")
-    x = model.embed(ids[None])
-    return x, list(model.run(x, need_weights=weights))
-
-
-def _run_both(
-    model: Transformer, clean: Tensor, corrupted: Tensor, weights: bool
-) -> tuple[_Run, _Run]:
     if clean.shape != corrupted.shape:
         raise ValueError(
             f"the prompts must have as many tokens, or their parts do not align: clean has "
             f"{len(clean)}, corrupted {len(corrupted)}. Choose words of equally many tokens"
         )
-    runs = []
-    for ids in (clean, corrupted):
-        x, states = _run(model, ids, weights)
-        streams = [x, *(state.residual for state in states)]
-        runs.append(_Run(streams, states, _logits(model, streams[-1][:, -1])))
-    return runs[0], runs[1]
+    place = head  # of what the receiver reads with, among those of its layer
+    if through != "q" and config.kv_heads is not None:
+        place = head // (config.heads // config.kv_heads)
+
+    with evaluating(model):
+        clean_states, corrupted_states = _run(model, clean), _run(model, corrupted)
+        restored = metric(_last_logits(model, clean_states[-1]))
+        nothing = metric(_last_logits(model, corrupted_states[-1]))
+        if (restored - nothing).abs() < 1e-6:
+            raise ValueError(
+                f"the metric is {restored.item():.4g} for both prompts: there is nothing to restore"
+            )
+        stream = corrupted_states[layer].resid_pre  # (1, T, d_model)
+        patched = []
+        for sender in range(layer):
+            states = clean_states[sender], corrupted_states[sender]
+            change = _change_by_head(_block(model, sender), *states)  # (H, T, d_model)
+            # a batch of H streams, in each of which one head alone wrote as in the clean run
+            received = getattr(next(model.run(stream + change, first=layer)), through)
+            edit = _replaced(received, place)
+            streams = stream.expand(len(change), -1, -1)
+            for state in model.run(streams, edits={(through, layer): edit}, first=layer):
+                last = state
+            patched.append(metric(_last_logits(model, last)))
+        return (torch.stack(patched) - nothing) / (restored - nothing)
 
 
-def _part(state: LayerState, what: str) -> Tensor:
-    part: Tensor | None = getattr(state, {"pattern": "attention"}.get(what, what))
-    if part is None:
-        raise ValueError(f"this model has no {what}")
-    return part
+def _change_by_head(block: Block, clean: LayerState, corrupted: LayerState) -> Tensor:
+    """By how much `attn_out` changes if one head writes as in the clean run: (H, T, d_model)."""
+    change = (clean.z - corrupted.z)[0] @ block.attention.W_O
+    if isinstance(block.norm_1_after, nn.Identity):
+        return change
+    written = block.attention.write(corrupted.z)  # before the norm that follows
+    changed: Tensor = block.norm_1_after(written + change)
+    return changed - corrupted.attn_out
 
 
-def _exchange(part: Tensor, places: Any) -> Callable[[Tensor], Tensor]:
-    """Row i of a batch gets, at places[i] of the next axis, what `part` has there."""
+def _replaced(part: Tensor, place: int) -> Callable[[Tensor], Tensor]:
+    """The edit that exchanges one head, or one shared key or value, for a part (B, H, T, d)."""
 
-    def put(x: Tensor) -> Tensor:
+    def edit(x: Tensor) -> Tensor:
         x = x.clone()
-        for row, place in enumerate(places):
-            x[row, place] = part[row if len(part) == len(x) else 0, place]
+        x[:, place] = part[:, place]
         return x
 
-    return put
+    return edit
 
 
-def _last_logits(model: Transformer, x: Tensor, first: int, edits: Edits) -> Tensor:
-    """Logits (B, D) of the last token, from the stream (B, T, d_model) that enters a layer."""
-    if first == len(model.blocks):  # after the last one there is nothing left to run
-        return _logits(model, edits["stream", first](x)[:, -1])
-    *_, last = model.run(x, edits=edits, first=first)
-    return _logits(model, last.residual[:, -1])
+# --- both -------------------------------------------------------------------------------------
 
 
-def _logits(model: Transformer, x: Tensor) -> Tensor:
-    logits: Tensor = model.final_norm(x) @ model.W_U
-    return logits
-
-
-def _normalised(found: Tensor, metric: Metric, clean: _Run, corrupted: _Run) -> Tensor:
-    whole, none = metric(clean.logits), metric(corrupted.logits)
-    if (whole - none).abs() < 1e-6:
+def _run(model: Transformer, ids: Tensor) -> list[LayerState]:
+    """What each layer does with a prompt (T,)."""
+    if model.W_U is None or model.config.norm == "post":
         raise ValueError(
-            f"the metric is {whole.item():.4g} for both prompts: there is nothing to restore"
+            'this needs a model with an unembedding, and no norms after its additions (norm="post")'
         )
-    return (found - none) / (whole - none)
+    if ids.ndim != 1 or len(ids) == 0:
+        raise ValueError(f"a prompt is a tensor of at least one id, (T,), got {tuple(ids.shape)}")
+    return list(model.run(model.embed(ids[None].to(model.W_E.device))))
 
 
-def _linear(norm: nn.Module, x: Tensor) -> tuple[Callable[[Tensor], Tensor], Tensor]:
-    """What the last norm does to a part of x, its divisor held at that of x; and what it adds."""
-    if isinstance(norm, nn.LayerNorm):
-        deviation = (x.var(correction=0) + norm.eps).sqrt()
-        return lambda y: (y - y.mean(-1, keepdim=True)) / deviation * norm.weight, norm.bias
-    if isinstance(norm, nn.RMSNorm):
-        assert norm.eps is not None
-        root = (x.pow(2).mean() + norm.eps).sqrt()
-        return lambda y: y / root * norm.weight, torch.zeros_like(x)
-    return lambda y: y, torch.zeros_like(x)
+def _block(model: Transformer, layer: int) -> Block:
+    block = model.blocks[layer]
+    assert isinstance(block, Block)
+    return block
+
+
+def _last_logits(model: Transformer, last: LayerState) -> Tensor:
+    """Logits (B, D) of the last token, from what the last layer did."""
+    return model.unembed(model.final_norm(last.resid_post[:, -1]))

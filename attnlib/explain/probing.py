@@ -5,18 +5,18 @@ or in the probe. The control task tells (Hewitt and Liang 2019): random labels, 
 word, are in no state, so whoever predicts them has learned words by heart. The code length counts
 the effort as well (Voita and Titov 2020): the bits to send the labels to somebody who has the
 states, with a probe that is trained on what was sent so far.
+
+Probes compute in single precision, whatever the precision of the states.
 """
 
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from attnlib.models.initial import uniform
 from attnlib.training.loop import fit, shuffled
 
 # Shares of the data at which a block ends and the probe is trained anew (Voita and Titov 2020).
@@ -26,33 +26,46 @@ ENDS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 class Probe(nn.Module):
     """P probes side by side, one for each layer, say; they share nothing.
 
-    Each is linear, or has one hidden layer of ReLUs, and reads every coordinate of its states in
-    units of that coordinate's spread.
+    Each is linear, x W + b, or has one hidden layer of ReLUs, relu(x W_1 + b_1) W_2 + b_2, and
+    reads every coordinate of its states in units of that coordinate's spread. Weights begin uniform
+    on ±1/√(rows of their matrix).
 
     Args:
         states: what it will be trained on, (N, P, d), for their mean and standard deviation.
         classes: K.
         width: of the hidden layer, 0 for none.
+        generator: of the first weights, on the CPU, so that they are the same on every device;
+            torch's own if None.
+
+    Attributes:
+        W: matrices (P, rows, columns), one or two.
+        b: biases (P, 1, columns), likewise.
     """
 
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, states: Tensor, classes: int, width: int = 0) -> None:
+    def __init__(
+        self, states: Tensor, classes: int, width: int = 0, generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
+        states = states.float()
         _, P, d = states.shape
         self.register_buffer("mean", states.mean(0))
         self.register_buffer("scale", states.std(0, correction=0).clamp_min(1e-6))
+        self.W, self.b = nn.ParameterList(), nn.ParameterList()
         widths = (d, width, classes) if width else (d, classes)
-        pairs = list(pairwise(widths))
-        self.W = nn.ParameterList(uniform(P, a, b, width=a) for a, b in pairs)
-        self.b = nn.ParameterList(torch.zeros(P, 1, b) for _, b in pairs)
+        for rows, columns in pairwise(widths):
+            drawn = torch.rand(P, rows, columns, generator=generator, device="cpu")
+            self.W.append(nn.Parameter(((drawn * 2 - 1) / math.sqrt(rows)).to(states.device)))
+            self.b.append(nn.Parameter(states.new_zeros(P, 1, columns)))
 
     def forward(self, states: Tensor) -> Tensor:
         """Logits (N, P, K) of states (N, P, d)."""
-        x = ((states - self.mean) / self.scale).transpose(0, 1)
-        for number, (W, b) in enumerate(zip(self.W, self.b, strict=True)):
-            x = torch.baddbmm(b, x.relu() if number else x, W)
+        x = ((states.float() - self.mean) / self.scale).transpose(0, 1)  # (P, N, d)
+        x = torch.baddbmm(self.b[0], x, self.W[0])
+        if len(self.W) == 2:
+            x = torch.baddbmm(self.b[1], x.relu(), self.W[1])
         return x.transpose(0, 1)
 
 
@@ -72,13 +85,22 @@ def train_probe(
         seed: of the first weights and the order.
         passes: over the data.
     """
-    settings: dict[str, Any] = {"lr": 1e-2, "weight_decay": 0.1, "clip": math.inf}
-    states, steps = states.detach(), max(60, passes * math.ceil(len(states) / 256))
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.manual_seed(seed)
-        probe = Probe(states, classes, width)
-        batch = shuffled((states, _for_each(labels, states)), 256, seed)
-        fit(probe, batch, _loss, steps=steps, seed=seed, progress=False, **settings)
+    states = states.detach()
+    batch_size = 256
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    probe = Probe(states, classes, width, generator)
+    with torch.enable_grad():
+        fit(
+            probe,
+            shuffled((states, _for_each(labels, states)), batch_size, seed),
+            _loss,
+            steps=max(60, passes * math.ceil(len(states) / batch_size)),
+            lr=1e-2,
+            weight_decay=0.1,
+            clip=math.inf,
+            seed=seed,
+            progress=False,
+        )
     return probe
 
 
@@ -117,10 +139,12 @@ def control_labels(types: Tensor, labels: Tensor, seed: int = 0) -> Tensor:
     >>> control_labels(torch.tensor([0, 1, 0]), torch.tensor([2, 2, 2])).tolist()
     [2, 2, 2]
     """
-    generator = torch.Generator().manual_seed(seed)
-    count = int(types.max()) + 1
-    weights = labels.bincount().double()
-    return torch.multinomial(weights, count, replacement=True, generator=generator)[types]
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    occurrences = labels.cpu().bincount().double()
+    label_of = torch.multinomial(
+        occurrences, int(types.max()) + 1, replacement=True, generator=generator
+    )
+    return label_of.to(types.device)[types]
 
 
 @torch.no_grad()
@@ -147,13 +171,15 @@ def online_code(
         ValueError: if the ends do not rise to 1, or a block would be empty.
     """
     labels = _for_each(labels, states)
-    places = [round(share * len(labels)) for share in ends]
-    if sorted({0, *places}) != [0, *places] or places[-1:] != [len(labels)]:
+    N, P = labels.shape
+    places = [round(share * N) for share in ends]
+    rising = all(begin < end for begin, end in pairwise((0, *places)))
+    if not rising or places[-1:] != [N]:
         raise ValueError(f"ends must rise to 1, with a label in every block: {ends}, {places}")
-    bits = [torch.full((labels.shape[1],), places[0] * math.log2(classes))]
+    bits = [torch.full((P,), places[0] * math.log2(classes), device=states.device)]
     for begin, end in pairwise(places):
         probe = train_probe(states[:begin], labels[:begin], classes, seed=seed)
-        logits = probe(states[begin:end]).mT
-        nats = cross_entropy(logits, labels[begin:end], reduction="none")
+        logits = probe(states[begin:end])  # (n, P, K)
+        nats = cross_entropy(logits.mT, labels[begin:end], reduction="none")  # (n, P)
         bits.append(nats.sum(0) / math.log(2))
     return torch.stack(bits)

@@ -10,9 +10,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlib.models.config import check_choice
+from attnlib.explain.precision import at_least_float32
 
 Score = Callable[[Tensor], Tensor]
+Predict = Callable[[Tensor, Tensor], Tensor]  # ids (B, T) and mask (B, T) to ŷ (B,)
 
 
 def gradient(score: Score, embeddings: Tensor) -> Tensor:
@@ -43,36 +44,19 @@ def gradient(score: Score, embeddings: Tensor) -> Tensor:
         return torch.autograd.grad(y.sum(), x)[0]
 
 
-def aggregate(gradients: Tensor, how: str = "l2", mask: Tensor | None = None) -> Tensor:
-    """One number per token from its row of d partial derivatives.
-
-    - "avg": G-avg_t = 1/d Σ_j ∇_{t,j}, signed (Atanasova et al. 2020);
-    - "l1": G-L1_t = 1/d Σ_j |∇_{t,j}| (Li et al. 2016);
-    - "l2": G-L2_t = √Σ_j ∇²_{t,j} (Poerner et al. 2018).
-
-    The lecture notes' formulas lack the index t, and print the second one in place of the third.
-    As norms, ‖∇_t‖₂ ≤ ‖∇_t‖₁ ≤ √d ‖∇_t‖₂, so √d · G-L1 ≤ G-L2 ≤ d · G-L1, and |G-avg| ≤ G-L1.
+def gradient_times_input(score: Score, embeddings: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Σ_j x_{t,j} ∇_{t,j}: what a token adds to the score, were it linear.
 
     Args:
-        gradients: (..., T, d).
-        how: "avg", "l1" or "l2".
+        score: as in `gradient`.
+        embeddings: x, (..., T, d).
         mask: True on real tokens, (..., T).
 
     Returns:
-        (..., T).
-
-    >>> both = torch.tensor([[3.0, -4.0]])
-    >>> [aggregate(both, how).item() for how in ("avg", "l1", "l2")]
-    [-0.5, 3.5, 5.0]
+        signed, (..., T).
     """
-    check_choice("how", how, ("avg", "l1", "l2"))
-    means, sizes = gradients.mean(-1), gradients.abs().mean(-1)
-    return _masked({"avg": means, "l1": sizes, "l2": gradients.norm(dim=-1)}[how], mask)
-
-
-def gradient_times_input(score: Score, embeddings: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Σ_j x_{t,j} ∇_{t,j}: what a token adds to the score, were it linear; signed, (..., T)."""
-    return _masked((gradient(score, embeddings) * embeddings.detach()).sum(-1), mask)
+    slopes = at_least_float32(gradient(score, embeddings))
+    return _masked((slopes * embeddings.detach()).sum(-1), mask)
 
 
 def integrated_gradients(
@@ -96,21 +80,22 @@ def integrated_gradients(
 
     Returns:
         one number per token, the sum over j, (..., T).
+
+    Raises:
+        ValueError: if there is no step.
     """
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     x = embeddings.detach()
     start = torch.zeros_like(x) if baseline is None else baseline.detach().expand_as(x)
-    total = torch.zeros_like(x)
+    total = at_least_float32(torch.zeros_like(x))
     for i in range(steps):
         total += gradient(score, start + (i + 0.5) / steps * (x - start))
     return _masked(((x - start) * total / steps).sum(-1), mask)
 
 
 @torch.no_grad()
-def leave_one_out(
-    predict: Callable[[Tensor, Tensor], Tensor], ids: Tensor, mask: Tensor, batch_size: int = 512
-) -> Tensor:
+def leave_one_out(predict: Predict, ids: Tensor, mask: Tensor, batch_size: int = 512) -> Tensor:
     """ŷ − ŷ₋ₜ: how much the prediction falls when token t is deleted (not replaced).
 
     Args:
@@ -123,21 +108,35 @@ def leave_one_out(
         (N, T), signed, 0 on padding and for a text of one token.
     """
     lengths = mask.sum(1)
-    rows, positions = (mask & (lengths > 1)[:, None]).nonzero(as_tuple=True)
+    whole = torch.cat(
+        [
+            _predict_trimmed(predict, ids[rows], mask[rows])
+            for rows in torch.arange(len(ids), device=ids.device).split(batch_size)
+        ]
+    )
+    effect = whole.new_zeros(mask.shape)
+
+    rows, places = (mask & (lengths > 1)[:, None]).nonzero(as_tuple=True)
     order = lengths[rows].argsort(stable=True)  # texts of like length share a batch
-    whole: list[Tensor] = []
-    for chunk in torch.arange(len(ids)).split(batch_size):
-        longest = max(1, int(lengths[chunk].max()))
-        whole.append(predict(ids[chunk, :longest], mask[chunk, :longest]))
-    full = torch.cat(whole)
-    effect = full.new_zeros(mask.shape)
-    for part in order.split(batch_size) if len(order) else ():
-        row, position = rows[part], positions[part]
-        columns = torch.arange(int(lengths[row].max()) - 1)
-        columns = columns + (columns >= position[:, None]).long()  # those after t move up
-        shorter = predict(ids[row[:, None], columns], mask[row[:, None], columns])
-        effect[row, position] = full[row] - shorter
+    for batch in order.split(batch_size):
+        row, place = rows[batch], places[batch]
+        if len(row):
+            left = _without(place, ids.shape[1])
+            shorter = _predict_trimmed(predict, ids[row[:, None], left], mask[row[:, None], left])
+            effect[row, place] = whole[row] - shorter
     return effect
+
+
+def _predict_trimmed(predict: Predict, ids: Tensor, mask: Tensor) -> Tensor:
+    """ŷ (B,) of texts (B, T), their common padding cut off but for one token."""
+    longest = max(1, int(mask.sum(1).max()))
+    return predict(ids[:, :longest], mask[:, :longest])
+
+
+def _without(places: Tensor, length: int) -> Tensor:
+    """For each of n places, all other columns in their order: (n,) to (n, length − 1)."""
+    columns = torch.arange(length - 1, device=places.device)
+    return columns + (columns >= places[:, None])  # those after the place move up
 
 
 def _masked(tokens: Tensor, mask: Tensor | None) -> Tensor:

@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from attnlib.attention import causal_mask
-
 
 class KVCache:
     """What a causal transformer has read: keys and values, (B, H_kv, S, d_k or d_v), of each layer.
@@ -23,12 +21,8 @@ class KVCache:
     @property
     def length(self) -> int:
         """S, the tokens read so far."""
-        return self.length_of(-1) if self.keys else 0
-
-    def length_of(self, layer: int) -> int:
-        """The tokens that one layer has read: while new ones pass, the first layers are ahead."""
-        keys = self.keys[layer]
-        return 0 if keys is None else keys.shape[-2]
+        last = self.keys[-1] if self.keys else None
+        return 0 if last is None else last.shape[-2]
 
     @property
     def batch(self) -> int:
@@ -36,21 +30,14 @@ class KVCache:
         last = self.keys[-1] if self.keys else None
         return 1 if last is None else len(last)
 
-    def extend(
-        self, layer: int, keys: Tensor, values: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Append the keys and values of new tokens to a layer's.
-
-        Returns:
-            all keys and all values of that layer, and the rows of the new tokens in the causal
-            mask, (new, S); None where these say nothing new: one token, or no others before.
-        """
-        new, old_keys, old_values = keys.shape[-2], self.keys[layer], self.values[layer]
+    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Append the keys and values of new tokens to a layer's, and return all of that layer."""
+        old_keys, old_values = self.keys[layer], self.values[layer]
         if old_keys is not None and old_values is not None:
-            keys, values = torch.cat([old_keys, keys], -2), torch.cat([old_values, values], -2)
+            keys = torch.cat([old_keys, keys], -2)
+            values = torch.cat([old_values, values], -2)
         self.keys[layer], self.values[layer] = keys, values
-        mask = None if new in (1, keys.shape[-2]) else causal_mask(keys.shape[-2])[-new:]
-        return keys, values, None if mask is None else mask.to(keys.device)
+        return keys, values
 
     def select(self, rows: Tensor) -> "KVCache":
         """A new cache with these rows of the batch, in this order, repeated if asked twice."""

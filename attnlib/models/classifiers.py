@@ -4,8 +4,8 @@
 2019): encode every token, weigh the states, classify the weighted sum. Those that classify from
 [CLS] read the same batches, see `cls`.
 
-Batches are those of `Vocabulary.most_frequent`: ids padded at the end, and a mask that is True on
-real tokens. Nothing here trains: see `training.classification`.
+Batches are those of a `ReviewVocabulary`: ids padded at the end, and a mask that is True on real
+tokens. Nothing here trains: see `training.classification`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,8 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlib.attention import masked_softmax
-from attnlib.models.config import check_choice
+from attnlib.attention import check_choice, masked_softmax
 from attnlib.models.evaluation import evaluating
 from attnlib.models.recurrent import run_padded
 from attnlib.tokenizers.words import check_padding, padding_mask
@@ -78,7 +77,9 @@ class AttentionClassifier(nn.Module):
         check_choice("attention", attention, ("additive", "dot", "uniform", "given"))
         if kernel % 2 == 0:
             raise ValueError(f"kernel must be odd, to have a token in its middle; got {kernel}")
-        self.kind, self.attention_kind, self.dropout = encoder, attention, dropout
+        self.encoder_kind = encoder
+        self.attention_kind = attention
+        self.dropout = dropout
         self.W_E = nn.Parameter(torch.randn(vocab_size, d_embed) * d_embed**-0.5)
         self.encoder = _encoder(encoder, d_embed, d_hidden, kernel)
         d = 2 * d_hidden if encoder == "lstm" else d_hidden
@@ -96,14 +97,17 @@ class AttentionClassifier(nn.Module):
     def states(self, x: Tensor, mask: Tensor) -> Tensor:
         """The states h (B, T, d) of embeddings (B, T, d_embed); padding has no influence."""
         x = nn.functional.dropout(x, self.dropout, self.training)
-        if self.kind == "cnn":
-            filters: Tensor = self.encoder((x * mask.unsqueeze(-1)).mT)
-            return filters.mT.relu()
-        if self.kind == "average":
+        if self.encoder_kind == "cnn":
+            x = x * mask[:, :, None]  # or padding would be seen by its neighbours
+            filtered: Tensor = self.encoder(x.mT)  # a convolution wants (B, d_embed, T)
+            return filtered.mT.relu()
+        if self.encoder_kind == "average":
             projected: Tensor = self.encoder(x)
             return projected.tanh()
         assert isinstance(self.encoder, nn.LSTM)
-        return run_padded(self.encoder, x, mask.sum(1).clamp_min(1))[0]
+        lengths = mask.sum(1).clamp_min(1)  # an empty text is read as one that is padding
+        states, _ = run_padded(self.encoder, x, lengths)
+        return states
 
     def attention_weights(self, states: Tensor, mask: Tensor) -> Tensor:
         """The model's own weights α (B, T) for its states (B, T, d).
@@ -129,17 +133,16 @@ class AttentionClassifier(nn.Module):
         votes = states @ self.output.weight[0]  # (B, T)
         return (alpha * votes).sum(-1) + self.output.bias
 
-    def predictor(self, states: Tensor) -> Callable[[Tensor], Tensor]:
-        """The function from weights (..., B, T) to ŷ (..., B) for fixed states (B, T, d)."""
-        votes, bias = (states @ self.output.weight[0]).detach(), self.output.bias.detach()
-        return lambda alpha: ((alpha * votes).sum(-1) + bias).sigmoid()
-
     def classify_embeddings(
         self, x: Tensor, mask: Tensor, weights: Tensor | None = None, detach: bool = False
     ) -> ClassifierOutput:
-        """As `classify`, from embeddings (B, T, d_embed).
+        """As `classify`, from embeddings.
 
-        With `detach` no gradient flows through the attention, as in Jain and Wallace's code.
+        Args:
+            x: (B, T, d_embed).
+            mask: True on real tokens, (B, T).
+            weights: (B, T), in place of the model's own attention.
+            detach: let no gradient flow through the attention, as in Jain and Wallace's code.
         """
         states = self.states(x, mask)
         alpha = self.attention_weights(states, mask) if weights is None else weights
@@ -186,23 +189,26 @@ class AttentionClassifier(nn.Module):
             ids: (T,).
             tokens: their names; the ids themselves if None.
             word_ids: not used: the destination is no token of the text.
-            keep: of "values" (the states), "final" (their weighted sum) and "logits" (1, 1).
+            keep: of "v" (the states), "final" (their weighted sum) and "logits" (1, 1).
             weights: (T,), in place of the model's own attention.
 
         Returns:
             a Trace with the destination "prediction".
         """
         sources = token_names(ids, tokens)
+        if weights is not None:
+            weights = weights[None]
         with evaluating(self):
-            found = self.classify(ids[None], None, None if weights is None else weights[None])
-        alpha, states = found.attention, found.states
-        parts = kept(keep, values=states[None], final=alpha @ states[0], logits=found.logits[None])
+            output = self.classify(ids[None], weights=weights)
+        alpha, states = output.attention, output.states  # (1, T), (1, T, d)
+        parts = kept(keep, v=states[None], final=alpha @ states[0], logits=output.logits[None])
         return Trace(("prediction",), alpha[None, None], sources, **parts)
 
 
-def _encoder(kind: str, d_embed: int, d_hidden: int, kernel: int) -> nn.Module:
-    if kind == "lstm":
+def _encoder(name: str, d_embed: int, d_hidden: int, kernel: int) -> nn.Module:
+    """What turns embeddings into states, by the name of `AttentionClassifier`."""
+    if name == "lstm":
         return nn.LSTM(d_embed, d_hidden, batch_first=True, bidirectional=True)
-    if kind == "cnn":
+    if name == "cnn":
         return nn.Conv1d(d_embed, d_hidden, kernel, padding=kernel // 2)
     return nn.Linear(d_embed, d_hidden)

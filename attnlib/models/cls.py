@@ -11,11 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnlib.models.config import TransformerConfig
-from attnlib.models.edits import Edits
-from attnlib.models.transformer import Transformer
+from attnlib.models.transformer import Edits, Transformer, TransformerConfig
 from attnlib.tokenizers.words import CLS, padding_mask
-from attnlib.trace import Trace, kept, token_names, wanted
+from attnlib.trace import Trace, token_names, wanted
 
 
 def with_cls(mask: Tensor) -> Tensor:
@@ -27,9 +25,14 @@ class TransformerClassifier(nn.Module):
     """A transformer encoder that classifies from the last state of [CLS].
 
     Args:
-        vocab_size, d_model, layers, heads, d_ff: of its `TransformerConfig`.
+        vocab_size: as in `TransformerConfig`.
+        d_model: likewise.
+        layers: likewise.
+        heads: likewise.
+        d_ff: likewise.
         max_len: the most tokens of a text that it reads, [CLS] not counted.
-        settings: the rest of the configuration, such as dropout and norm; biases unless told.
+        settings: the rest of the configuration, such as dropout and norm; bias is True if it
+            is not among them.
     """
 
     def __init__(
@@ -43,11 +46,19 @@ class TransformerClassifier(nn.Module):
         **settings: Any,
     ) -> None:
         super().__init__()
-        fixed = {"max_len": max_len + 1, "causal": False, "head": False}
-        settings = {"d_ff": d_ff, "bias": True} | settings | fixed
-        self.encoder = Transformer(
-            TransformerConfig(vocab_size, d_model, layers, heads, **settings)
+        settings.setdefault("bias", True)
+        config = TransformerConfig(
+            vocab_size,
+            d_model=d_model,
+            layers=layers,
+            heads=heads,
+            d_ff=d_ff,
+            max_len=max_len + 1,
+            causal=False,
+            head=False,
+            **settings,
         )
+        self.encoder = Transformer(config)
         self.output = nn.Linear(d_model, 1)
 
     @property
@@ -63,12 +74,13 @@ class TransformerClassifier(nn.Module):
         self, x: Tensor, mask: Tensor, need_weights: bool = False, edits: Edits | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Logits (B,) and maps (B, L, H, T + 1, T + 1), if needed, from embeddings."""
-        maps = []
+        maps: list[Tensor] = []
         for state in self.encoder.run(x, with_cls(mask), need_weights=need_weights, edits=edits):
-            x = state.residual
-            maps.append(state.attention)
+            x = state.resid_post
+            if need_weights and state.pattern is not None:
+                maps.append(state.pattern)
         logits = self.output(self.encoder.final_norm(x)[:, 0]).squeeze(-1)
-        return logits, torch.stack(maps, 1) if need_weights else None  # type: ignore[arg-type]
+        return logits, torch.stack(maps, 1) if need_weights else None
 
     def forward(
         self, ids: Tensor, mask: Tensor | None = None, edits: Edits | None = None
@@ -81,9 +93,9 @@ class TransformerClassifier(nn.Module):
     def maps(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
         """All attention maps of a batch, (B, L, H, T + 1, T + 1); token 0 is [CLS]."""
         mask = padding_mask(ids) if mask is None else mask
-        found = self.classify_embeddings(self.embed(ids), mask, need_weights=True)[1]
-        assert found is not None
-        return found
+        _, maps = self.classify_embeddings(self.embed(ids), mask, need_weights=True)
+        assert maps is not None
+        return maps
 
     def scorer(self, mask: Tensor, edits: Edits | None = None) -> Callable[[Tensor], Tensor]:
         """ŷ (B,) as a function of embeddings (B, T + 1, d_model)."""
@@ -104,13 +116,17 @@ class TransformerClassifier(nn.Module):
         row 0, is the prediction.
         """
         names, tokens = wanted(keep), ("[CLS]", *token_names(ids, tokens))
-        found = self.encoder.trace(
+        trace = self.encoder.trace(
             torch.cat([ids.new_tensor([CLS]), ids]),
-            tokens,
-            None if word_ids is None else (0, *(word + 1 for word in word_ids)),
-            {*names, "final"},
-            edits,
+            tokens=tokens,
+            word_ids=None if word_ids is None else [0, *(word + 1 for word in word_ids)],
+            keep={*names, "final"},
+            edits=edits,
         )
-        assert found.final is not None
-        parts = kept(names, final=found.final, logits=self.output(found.final))
-        return replace(found, **{"final": None} | parts)
+        assert trace.final is not None
+        logits = self.output(trace.final)
+        return replace(
+            trace,
+            final=trace.final if "final" in names else None,
+            logits=logits if "logits" in names else None,
+        )

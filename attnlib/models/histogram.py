@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlib.attention import attention
-from attnlib.models.config import check_choice
+from attnlib.attention import attention, check_choice
 from attnlib.models.initial import uniform
 from attnlib.trace import Trace, kept, token_names
 
@@ -53,16 +52,20 @@ class HistogramModel(nn.Module):
         self.sees = sees
         self.W_E = nn.Parameter(torch.randn(vocab_size, d_model))
         self.W_P = nn.Parameter(torch.randn(length, d_model))
-        self.W_Q, self.W_K, self.W_V = (uniform(d_model, d_model, width=d_model) for _ in "QKV")
+        self.W_Q = uniform(d_model, d_model, width=d_model)
+        self.W_K = uniform(d_model, d_model, width=d_model)
+        self.W_V = uniform(d_model, d_model, width=d_model)
         self.norm = nn.LayerNorm(d_model)
         self.W_1 = uniform(d_model, d_hidden, width=d_model)
         self.b_1 = uniform(d_hidden, width=d_model)
         self.W_2 = uniform(d_hidden, length + 1, width=d_hidden)
         self.b_2 = uniform(length + 1, width=d_hidden)
-        first = (torch.arange(d_model) < d_model // 2).float()
-        free = torch.tensor(float(sees == "free"))  # then each half is the whole
-        self.register_buffer("token_half", first.maximum(free), persistent=False)
-        self.register_buffer("position_half", (1 - first).maximum(free), persistent=False)
+        token_half = (torch.arange(d_model) < d_model // 2).float()
+        position_half = 1 - token_half
+        if sees == "free":  # then each half is the whole
+            token_half = position_half = torch.ones(d_model)
+        self.register_buffer("token_half", token_half, persistent=False)
+        self.register_buffer("position_half", position_half, persistent=False)
 
     @property
     def qk_mask(self) -> Tensor:
@@ -81,14 +84,15 @@ class HistogramModel(nn.Module):
         seen = x * self.qk_mask
         return attention(seen @ self.W_Q, seen @ self.W_K, x @ self.W_V)
 
-    def readout(self, mixed: Tensor) -> Tensor:
-        """From what the head gave, (B, T, d_model), to logits (B, T, classes)."""
-        hidden: Tensor = (self.norm(mixed) @ self.W_1 + self.b_1).relu()
+    def readout(self, z: Tensor) -> Tensor:
+        """From what the head gives, (B, T, d_model), to logits (B, T, classes)."""
+        hidden: Tensor = (self.norm(z) @ self.W_1 + self.b_1).relu()
         return hidden @ self.W_2 + self.b_2
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits of the counts: (B, T) to (B, T, classes)."""
-        return self.readout(self.attend(self.embed(ids))[0])
+        z, _ = self.attend(self.embed(ids))
+        return self.readout(z)
 
     @torch.no_grad()
     def trace(
@@ -104,11 +108,11 @@ class HistogramModel(nn.Module):
             ids: (T,).
             tokens: their names; the numbers themselves if None.
             word_ids: not used: a symbol is no piece of a word.
-            keep: of "values" and "logits", as in `Transformer.trace`.
+            keep: of "v" and "logits", as in `Transformer.trace`.
         """
-        tokens, x = token_names(ids, tokens), self.embed(ids[None])
-        mixed, weights = self.attend(x)
-        values, logits = x @ self.W_V, self.readout(mixed)[0]
+        tokens = token_names(ids, tokens)
         words = None if word_ids is None else tuple(word_ids)
-        parts = kept(keep, values=values[None], logits=logits)
+        x = self.embed(ids[None])
+        z, weights = self.attend(x)
+        parts = kept(keep, v=(x @ self.W_V)[None], logits=self.readout(z)[0])
         return Trace(tokens, weights[None], None, words, **parts)

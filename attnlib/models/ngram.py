@@ -7,6 +7,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from attnlib.models.initial import uniform
 
@@ -32,7 +33,8 @@ class CountModel:
     to every count of the longest context and nothing is asked of a shorter one.
 
     The counts form a tree of sorted arrays: level m holds the different m-grams, each as
-    (place of its first m − 1 tokens on level m − 1) · D + last token.
+    (place of its first m − 1 tokens on level m − 1) · D + last token. Counts and probabilities are
+    computed on the CPU, in double precision, wherever the ids lie.
 
     Args:
         n: order; a token is predicted from the n − 1 before it.
@@ -43,11 +45,11 @@ class CountModel:
     def __init__(self, n: int, vocab_size: int, smoothing: float | str = "witten-bell") -> None:
         if n < 1 or vocab_size < 1:
             raise ValueError(f"need n ≥ 1 and vocab_size ≥ 1, got n = {n} and {vocab_size}")
-        if smoothing not in ("witten-bell", "absolute") and (
-            isinstance(smoothing, str) or smoothing <= 0
-        ):
-            names = "'witten-bell', 'absolute'"
-            raise ValueError(f"smoothing is {names} or a number > 0, got {smoothing!r}")
+        known = smoothing in ("witten-bell", "absolute")
+        if not known and (isinstance(smoothing, str) or smoothing <= 0):
+            raise ValueError(
+                f"smoothing is 'witten-bell', 'absolute' or a number > 0, got {smoothing!r}"
+            )
         self.n, self.vocab_size, self.smoothing = n, vocab_size, smoothing
         self.keys: list[Tensor] = []  # per level: sorted (U,)
         self.counts: list[Tensor] = []  # per level: how often each occurred (U,)
@@ -56,9 +58,10 @@ class CountModel:
 
     def fit(self, stream: Tensor) -> "CountModel":
         """Count every n-gram, and every shorter one, of a stream of ids (N,). Returns the model."""
-        _check_ids(stream, self.vocab_size)
+        stream = self._checked(stream)
         self.keys, self.counts, self.totals, self.kinds = [], [], [], []
-        parent, nodes = torch.zeros_like(stream), 1  # the empty n-gram is the root of the tree
+        parent = torch.zeros_like(stream)  # the empty n-gram, which is the root of the tree
+        nodes = 1
         for m in range(min(self.n, len(stream))):
             key, place, count = torch.unique(
                 parent * self.vocab_size + stream[m:], return_inverse=True, return_counts=True
@@ -68,7 +71,8 @@ class CountModel:
             self.counts.append(count)
             self.totals.append(torch.bincount(above, count.double(), minlength=nodes))
             self.kinds.append(torch.bincount(above, minlength=nodes))
-            parent, nodes = place[:-1], len(key)  # an m-gram is the context of the next token
+            parent = place[:-1]  # an m-gram is the context of the next token
+            nodes = len(key)
         return self
 
     def variant(self, n: int, smoothing: float | str) -> "CountModel":
@@ -82,22 +86,23 @@ class CountModel:
 
     def probabilities(self, context: Tensor) -> Tensor:
         """The next token's distribution (D,) after a context (T,); its last n − 1 ids count."""
-        _check_ids(context, self.vocab_size)
-        p = torch.full((self.vocab_size,), 1 / self.vocab_size, dtype=torch.float64)
+        context = self._checked(context)
+        p = torch.full(
+            (self.vocab_size,), 1 / self.vocab_size, dtype=torch.float64, device=context.device
+        )
         for m in range(min(len(context) + 1, len(self.keys))):
-            node = torch.tensor(0)
+            node = context.new_zeros(())
             for level, token in enumerate(context[len(context) - m :]):
-                node = self._find(level, node, token)
-            edges = torch.stack([node, node + 1]) * self.vocab_size
-            first, last = torch.searchsorted(self.keys[m], edges).tolist() if node >= 0 else (0, 0)
+                node = self._children(level, node, token)
             count = torch.zeros_like(p)
-            count[self.keys[m][first:last] % self.vocab_size] = self.counts[m][first:last].double()
-            p = self._smooth(m, count, count.sum(), torch.tensor(last - first), p)
+            if node >= 0:
+                edges = torch.stack([node, node + 1]) * self.vocab_size
+                first, last = torch.searchsorted(self.keys[m], edges).tolist()
+                tokens = self.keys[m][first:last] % self.vocab_size
+                count[tokens] = self.counts[m][first:last].double()
+            total, kinds = _at(self.totals[m], node), _at(self.kinds[m], node)
+            p = self._smooth(m, count, total, kinds, p)
         return p
-
-    def nats_per_token(self, stream: Tensor) -> float:
-        """Mean loss of every token of (N,) or (B, N) ids but the first of a row, its context."""
-        return self.losses(stream)[0].mean().item()
 
     def losses(self, stream: Tensor) -> tuple[Tensor, Tensor]:
         """The loss of each token, and how often the context it was predicted from was seen.
@@ -108,31 +113,37 @@ class CountModel:
         Returns:
             nats, and how often the n − 1 tokens before each token occurred in training with a
             token after them, 0 where a row has fewer: both (B, N − 1), B = 1 for (N,).
+
+        Raises:
+            ValueError: if an id lies outside 0 … D − 1, or a row has no second token.
         """
-        _check_ids(stream, self.vocab_size)
-        ids = stream[None] if stream.ndim == 1 else stream
+        ids = self._checked(stream)
+        if ids.ndim == 1:
+            ids = ids[None]
         if ids.shape[1] < 2:
             raise ValueError("nothing to predict: a row needs a first token and one more")
-        p = torch.full(ids.shape, 1 / self.vocab_size, dtype=torch.float64)
-        parent, times = torch.zeros_like(ids), torch.zeros_like(p)
+        p = torch.full(ids.shape, 1 / self.vocab_size, dtype=torch.float64, device=ids.device)
+        times = torch.zeros_like(p)
+        parent = torch.zeros_like(ids)  # the context of each token, at first of no tokens
         for m in range(len(self.keys)):  # m tokens of context; the row has them from column m on
-            node = self._find(m, parent, ids[:, m:])
-            seen, known = node >= 0, parent >= 0
-            count = (self.counts[m][node.clamp(min=0)] * seen).double()
-            total = (self.totals[m][parent.clamp(min=0)] * known).double()
-            kinds = self.kinds[m][parent.clamp(min=0)] * known
-            p = torch.cat([p[:, :m], self._smooth(m, count, total, kinds, p[:, m:])], 1)
-            times = torch.cat([torch.zeros_like(p[:, :m]), total], 1)
+            node = self._children(m, parent, ids[:, m:])
+            count = _at(self.counts[m], node).double()
+            total = _at(self.totals[m], parent)
+            kinds = _at(self.kinds[m], parent)
+            p[:, m:] = self._smooth(m, count, total, kinds, shorter=p[:, m:])
+            times = F.pad(total, (m, 0))
             parent = node[:, :-1]
         return -p[:, 1:].log(), times[:, 1:]
 
     def unseen(self, stream: Tensor) -> list[float]:
         """Share of a stream's n-grams (N,) that were never counted, for each order from 1 to n."""
-        _check_ids(stream, self.vocab_size)
-        node, shares = torch.zeros_like(stream), []
+        stream = self._checked(stream)
+        parent = torch.zeros_like(stream)
+        shares = []
         for m in range(len(self.keys)):
-            node = self._find(m, node[: len(stream) - m], stream[m:])
+            node = self._children(m, parent, stream[m:])
             shares.append((node < 0).double().mean().item())
+            parent = node[:-1]
         return shares
 
     def _smooth(
@@ -150,19 +161,30 @@ class CountModel:
 
     def _discount(self, m: int) -> float:
         """What absolute discounting takes from each count of level m; above 0, at most 1."""
-        once, twice = (int((self.counts[m] == k).sum()) for k in (1, 2))
-        return max(once, 1) / (max(once, 1) + 2 * twice)
+        once = max(1, int((self.counts[m] == 1).sum()))
+        twice = int((self.counts[m] == 2).sum())
+        return once / (once + 2 * twice)
 
-    def _find(self, level: int, parent: Tensor, token: Tensor) -> Tensor:
+    def _children(self, level: int, parent: Tensor, token: Tensor) -> Tensor:
         """Places on a level of the children `token` of `parent`; −1 where never seen."""
-        keys, wanted = self.keys[level], parent * self.vocab_size + token
+        keys = self.keys[level]
+        wanted = parent * self.vocab_size + token  # negative, as no key is, if the parent is −1
         place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
-        return torch.where(keys[place] == wanted, place, -1)  # no key is negative: −1 stays −1
+        return torch.where(keys[place] == wanted, place, -1)
+
+    def _checked(self, ids: Tensor) -> Tensor:
+        """The ids on the CPU, if they are in the vocabulary."""
+        ids = ids.cpu()
+        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < self.vocab_size:
+            raise ValueError(
+                f"ids must lie in 0 … {self.vocab_size - 1}, got {ids.min()} … {ids.max()}"
+            )
+        return ids
 
 
-def _check_ids(ids: Tensor, vocab_size: int) -> None:
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < vocab_size:
-        raise ValueError(f"ids must lie in 0 … {vocab_size - 1}, got {ids.min()} … {ids.max()}")
+def _at(values: Tensor, places: Tensor) -> Tensor:
+    """The values at some places, and 0 where a place is −1: what was never seen."""
+    return torch.where(places >= 0, values[places.clamp(min=0)], 0)
 
 
 class ZeroLayer(nn.Module):
@@ -182,7 +204,11 @@ class ZeroLayer(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits (B, T, D) for the token after each of `ids` (B, T)."""
-        return self.hidden(ids) @ self.W_U
+        return self.unembed(self.hidden(ids))
+
+    def unembed(self, x: Tensor) -> Tensor:
+        """Logits (…, D) of states (…, d)."""
+        return x @ self.W_U
 
     def hidden(self, ids: Tensor) -> Tensor:
         """The embeddings (B, T, d_model) of `ids` (B, T)."""
@@ -220,7 +246,11 @@ class NeuralNgram(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits (B, T, D) for the token after each of `ids` (B, T)."""
-        return self.hidden(ids) @ self.W_U
+        return self.unembed(self.hidden(ids))
+
+    def unembed(self, x: Tensor) -> Tensor:
+        """Logits (…, D) of states (…, d)."""
+        return x @ self.W_U
 
     def hidden(self, ids: Tensor) -> Tensor:
         """The hidden layer (B, T, d_hidden) of `ids` (B, T)."""

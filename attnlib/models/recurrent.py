@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attnlib.models.config import check_choice
+from attnlib.attention import check_choice
 from attnlib.models.initial import uniform
 
 
@@ -38,7 +38,11 @@ class Elman(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits (B, T, D) for the token after each of `ids` (B, T)."""
-        return self.hidden(ids) @ self.W_U
+        return self.unembed(self.hidden(ids))
+
+    def unembed(self, x: Tensor) -> Tensor:
+        """Logits (…, D) of states (…, d)."""
+        return x @ self.W_U
 
     def hidden(self, ids: Tensor) -> Tensor:
         """States h_0 … h_{T−1}, (B, T, d_hidden), of token ids (B, T)."""
@@ -55,12 +59,15 @@ class Elman(nn.Module):
             (B, T, d_hidden), the state after each input.
         """
         inputs = x @ self.W_x + self.b  # (B, T, d_hidden): no time in it, so all at once
-        h = x.new_zeros(x.shape[0], self.W_h.shape[0]) if h is None else h
+        if h is None:
+            h = x.new_zeros(x.shape[0], self.W_h.shape[0])
         states = []
         for input_t in inputs.unbind(1):  # this part waits: step t needs the h of step t − 1
             h = torch.tanh(input_t + h @ self.W_h)
             states.append(h)
-        return torch.stack(states, 1) if states else inputs
+        if not states:
+            return inputs  # of a text of no tokens, (B, 0, d_hidden)
+        return torch.stack(states, 1)
 
 
 class Recurrent(nn.Module):
@@ -87,11 +94,16 @@ class Recurrent(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits (B, T, D) for the token after each of `ids` (B, T)."""
-        return self.hidden(ids) @ self.W_U
+        return self.unembed(self.hidden(ids))
+
+    def unembed(self, x: Tensor) -> Tensor:
+        """Logits (…, D) of states (…, d)."""
+        return x @ self.W_U
 
     def hidden(self, ids: Tensor) -> Tensor:
         """States (B, T, d_hidden) of token ids (B, T)."""
-        states: Tensor = self.rnn(self.W_E[ids])[0]
+        states: Tensor
+        states, _ = self.rnn(self.W_E[ids])
         return states
 
 
@@ -109,5 +121,6 @@ def run_padded(rnn: nn.RNNBase, x: Tensor, lengths: Tensor) -> tuple[Tensor, Any
         states (B, T, d_state), zeros on padding, and what the layer ended with.
     """
     packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-    states, last = rnn(packed)
-    return pad_packed_sequence(states, batch_first=True, total_length=x.shape[1])[0], last
+    packed_states, last = rnn(packed)
+    states, _ = pad_packed_sequence(packed_states, batch_first=True, total_length=x.shape[1])
+    return states, last

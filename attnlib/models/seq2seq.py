@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlib.attention import additive_attention, attention
-from attnlib.models.config import check_choice
+from attnlib.attention import additive_attention, attention, check_choice
 from attnlib.models.evaluation import evaluating
 from attnlib.models.recurrent import run_padded
 from attnlib.tokenizers.words import PAD, Vocabulary, padding_mask, trim
-from attnlib.trace import Trace, kept
+from attnlib.trace import Trace, kept, token_names
 
 
 class EncoderOutput(NamedTuple):
@@ -78,7 +77,8 @@ class Seq2Seq(nn.Module):
         if (lengths == 0).any():
             raise ValueError("every source row needs a token")
         states, last = run_padded(self.encoder, self.embed_source(source), lengths)
-        return EncoderOutput(states, mask, last.transpose(0, 1).flatten(1))
+        final = last.transpose(0, 1).flatten(1)  # (2, B, d_model / 2) to (B, d_model)
+        return EncoderOutput(states, mask, final)
 
     def initial_state(self, encoded: EncoderOutput) -> Tensor:
         """s_0, (B, d_model)."""
@@ -88,8 +88,9 @@ class Seq2Seq(nn.Module):
         """The context c_i (B, d_model) for a decoder in s_{i−1}, and its weights (B, S) or None."""
         if self.attention is None:
             return encoded.final, None
-        query, mask = state.unsqueeze(1), encoded.mask.unsqueeze(1)  # (B, 1, d), (B, 1, S)
-        h = encoded.states
+        query = state.unsqueeze(1)  # (B, 1, d_model)
+        mask = encoded.mask.unsqueeze(1)  # (B, 1, S)
+        h = encoded.states  # (B, S, d_model)
         if self.attention == "additive":
             context, weights = additive_attention(query, h, h, self.W, self.U, self.v, mask)
         else:
@@ -111,20 +112,23 @@ class Seq2Seq(nn.Module):
         """
         context, weights = self.attend(state, encoded)
         state = self.decoder(torch.cat([self.embed_target(previous), context], -1), state)
-        return state, self.readout(torch.cat([state, context], -1)), weights
+        logits = self.readout(torch.cat([state, context], -1))
+        return state, logits, weights
 
     def teacher_forcing(
         self, encoded: EncoderOutput, target: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """What follows each token of a given target, and where the decoder looked.
+        """What follows each token of a target, and where the decoder looked.
 
         Target ids (B, T) to logits (B, T, D) and weights (B, T, S) or None.
         """
-        state, logits, weights = self.initial_state(encoded), [], []
+        state = self.initial_state(encoded)
+        logits, weights = [], []
         for previous in target.unbind(1):
-            state, scores, alpha = self.step(state, previous, encoded)
-            logits.append(scores)
-            weights += [] if alpha is None else [alpha]
+            state, logits_i, weights_i = self.step(state, previous, encoded)
+            logits.append(logits_i)
+            if weights_i is not None:
+                weights.append(weights_i)
         return torch.stack(logits, 1), torch.stack(weights, 1) if weights else None
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
@@ -143,9 +147,9 @@ class Seq2Seq(nn.Module):
 
         Args:
             source: ids (S,).
-            target: ids (T + 1,) from <s> on, given to the decoder whatever it would have said.
+            target: ids (T + 1,) from <s> on; the decoder reads them, whatever it would have said.
             vocabularies: of source and target, to name the tokens.
-            keep: of "values" (the h_j) and "logits", as in `Transformer.trace`.
+            keep: "v" (the h_j) or "logits" or both, as in `Transformer.trace`.
 
         Returns:
             a Trace of one layer and one head: row i is the attention of s_{i−1}, which *produced*
@@ -160,12 +164,18 @@ class Seq2Seq(nn.Module):
             encoded = self.encoder_output(source[None])
             logits, weights = self.teacher_forcing(encoded, target[None, :-1])
         assert weights is not None
-        sources, tokens = (
-            tuple(vocabularies[side].words[i] if vocabularies else str(i) for i in ids.tolist())
-            for side, ids in enumerate((source, target[1:]))
-        )
-        parts = kept(keep, values=encoded.states[None], logits=logits[0])
+        source_words, target_words = vocabularies or (None, None)
+        sources = names_of(source, source_words)
+        tokens = names_of(target[1:], target_words)
+        parts = kept(keep, v=encoded.states[None], logits=logits[0])
         return Trace(tokens, weights[None], sources, **parts)
+
+
+def names_of(ids: Tensor, vocabulary: Vocabulary | None) -> tuple[str, ...]:
+    """The tokens of one text (T,) by name, or by their ids without a vocabulary."""
+    if vocabulary is None:
+        return token_names(ids, None)
+    return token_names(ids, [vocabulary.words[i] for i in ids.tolist()])
 
 
 def translation_loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:

@@ -10,11 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlib.models.config import TransformerConfig
-from attnlib.models.edits import Edits
 from attnlib.models.evaluation import evaluating
-from attnlib.models.seq2seq import EncoderOutput
-from attnlib.models.transformer import Transformer
+from attnlib.models.seq2seq import EncoderOutput, names_of
+from attnlib.models.transformer import Edits, Transformer, TransformerConfig
 from attnlib.tokenizers.words import Vocabulary, padding_mask
 from attnlib.trace import Trace
 
@@ -61,7 +59,8 @@ class Translator(nn.Module):
 
     def initial_state(self, encoded: EncoderOutput) -> Tensor:
         """What is written before the first token: nothing, (B, 0)."""
-        return torch.zeros(len(encoded.states), 0, dtype=torch.int64)
+        device = encoded.states.device
+        return torch.zeros(len(encoded.states), 0, dtype=torch.int64, device=device)
 
     def step(
         self, written: Tensor, previous: Tensor, encoded: EncoderOutput
@@ -77,7 +76,8 @@ class Translator(nn.Module):
             what is written now (B, i), logits of token i (B, D), and None.
         """
         written = torch.cat([written, previous[:, None]], 1)
-        return written, self.decoder(written, memory=encoded[:2])[:, -1], None
+        logits = self.decoder(written, memory=(encoded.states, encoded.mask))
+        return written, logits[:, -1], None
 
     def forward(
         self, source: Tensor, target: Tensor, edits: tuple[Edits, Edits] = ({}, {})
@@ -86,8 +86,10 @@ class Translator(nn.Module):
 
         Edits are those of the encoder and those of the decoder.
         """
-        memory = self.encoder_output(source, edits[0])[:2]
-        logits: Tensor = self.decoder(target, memory=memory, edits=edits[1])
+        of_encoder, of_decoder = edits
+        encoded = self.encoder_output(source, of_encoder)
+        memory = encoded.states, encoded.mask
+        logits: Tensor = self.decoder(target, memory=memory, edits=of_decoder)
         return logits
 
     @torch.no_grad()
@@ -108,15 +110,18 @@ class Translator(nn.Module):
             three traces; row i of those of the decoder is the token that was read when token
             i + 1 was written, so rows are named from <s> on, up to the last token but one.
         """
+        source_words, target_words = vocabularies or (None, None)
+        sources = names_of(source, source_words)
+        tokens = names_of(target[:-1], target_words)
         with evaluating(self):
-            encoded, x = self.encoder_output(source[None]), self.decoder.embed(target[None, :-1])
-            states = list(self.decoder.run(x, need_weights=True, memory=encoded[:2]))
-        sources, tokens = (
-            tuple(vocabularies[side].words[i] if vocabularies else str(i) for i in ids.tolist())
-            for side, ids in enumerate((source, target[:-1]))
+            encoded = self.encoder_output(source[None])
+            x = self.decoder.embed(target[None, :-1])
+            memory = encoded.states, encoded.mask
+            states = list(self.decoder.run(x, need_weights=True, memory=memory))
+        own = [state.pattern for state in states if state.pattern is not None]
+        cross = [state.cross_pattern for state in states if state.cross_pattern is not None]
+        return TranslatorTrace(
+            encoder=self.encoder.trace(source, sources),
+            decoder=Trace(tokens, torch.cat(own)),
+            cross=Trace(tokens, torch.cat(cross), sources),
         )
-        own, cross = (
-            torch.cat([getattr(state, kind) for state in states]) for kind in ("attention", "cross")
-        )
-        encoder = self.encoder.trace(source, sources)
-        return TranslatorTrace(encoder, Trace(tokens, own), Trace(tokens, cross, sources))

@@ -55,5 +55,5 @@ def from_conllu(text: str) -> ParsedSentence:
     """
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
     _, words, _, tags, _, _, heads, relations, _, _ = zip(*rows, strict=True)
-    above = (int(head) - 1 if head != "0" else i for i, head in enumerate(heads))
-    return ParsedSentence(words, tags, tuple(above), relations)
+    indices = tuple(i if head == "0" else int(head) - 1 for i, head in enumerate(heads))
+    return ParsedSentence(words, tags, indices, relations)

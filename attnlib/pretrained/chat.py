@@ -6,14 +6,14 @@ message can end itself, or speak for somebody else, by spelling out a marker.
 
 from collections.abc import Mapping, Sequence
 
-from attnlib.tokenizers.bpe import BPE
+from attnlib.pretrained.tokenizing import LanguageTokenizer
 
 ROLES = ("system", "user", "assistant")
 START, STOP = "<|im_start|>", "<|im_end|>"
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
 
-def chat_ids(messages: Sequence[Mapping[str, str]], tokenizer: BPE) -> list[int]:
+def chat_ids(messages: Sequence[Mapping[str, str]], tokenizer: LanguageTokenizer) -> list[int]:
     """The ids of a conversation, up to where the assistant's next answer begins.
 
     Args:
@@ -38,11 +38,11 @@ def chat_ids(messages: Sequence[Mapping[str, str]], tokenizer: BPE) -> list[int]
     if not {START, STOP} <= tokenizer.special_tokens.keys():
         raise ValueError(f"{tokenizer} has no {START} and {STOP}: its model was not taught to chat")
     start, stop = tokenizer.special_tokens[START], tokenizer.special_tokens[STOP]
-    said = [_checked(message) for message in messages]
-    if said[0][0] != "system":
-        said = [("system", SYSTEM), *said]
+    conversation = [_checked(message) for message in messages]
+    if conversation[0][0] != "system":
+        conversation.insert(0, ("system", SYSTEM))
     ids: list[int] = []
-    for role, content in said:
+    for role, content in conversation:
         ids += [start, *tokenizer.encode(f"{role}\n{content}"), stop, *tokenizer.encode("\n")]
     return [*ids, start, *tokenizer.encode("assistant\n")]
 

@@ -18,11 +18,23 @@ from attnlib.tokenizers.bpe import BPE
 
 FOLDER = Path(__file__).parent.parent / "checkpoints"
 
-_CLASSES: tuple[Callable[..., nn.Module], ...] = (models.ZeroLayer, models.NeuralNgram)
-_CLASSES += (models.Elman, models.Recurrent, models.Translator, models.HistogramModel)
-_CLASSES += (models.AttentionClassifier, models.TransformerClassifier)
-KINDS = {kind.__name__: kind for kind in _CLASSES}
-KINDS["Transformer"] = lambda **config: models.Transformer(models.TransformerConfig(**config))
+
+def _transformer(**config: Any) -> models.Transformer:
+    return models.Transformer(models.TransformerConfig(**config))
+
+
+# What makes a model of the configuration in its card.
+KINDS: dict[str, Callable[..., nn.Module]] = {
+    "AttentionClassifier": models.AttentionClassifier,
+    "Elman": models.Elman,
+    "HistogramModel": models.HistogramModel,
+    "NeuralNgram": models.NeuralNgram,
+    "Recurrent": models.Recurrent,
+    "Transformer": _transformer,
+    "TransformerClassifier": models.TransformerClassifier,
+    "Translator": models.Translator,
+    "ZeroLayer": models.ZeroLayer,
+}
 
 
 def names() -> list[str]:
@@ -88,8 +100,11 @@ def history(name: str) -> dict[str, Tensor]:
     about = card(name)
     if "history" not in about:
         raise ValueError(f"{name!r} has no history: its run measured nothing on the way")
-    found = load_file(checked_file(about["history"] | {"command": about["command"]}))
-    return {k: v.float() if v.is_floating_point() else v for k, v in found.items()}
+    file = checked_file(about["history"] | {"command": about["command"]})
+    return {
+        name: values.float() if values.is_floating_point() else values
+        for name, values in load_file(file).items()
+    }
 
 
 def checked_file(about: dict[str, Any]) -> Path:

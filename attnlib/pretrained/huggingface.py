@@ -1,79 +1,51 @@
-"""A model of one's own: any GPT-2, BERT or Llama of `transformers`, in the course's `Transformer`.
+"""A model of one's own: what `transformers` has loaded, in the course's `Transformer`.
 
-Nothing is fetched: model and tokenizer are already loaded, wherever they came from, and their
-numbers are copied. What `transformers` computes is computed again by our readable code, and tests
-compare the two.
+Nothing is fetched, and next to nothing copied: model and tokenizer are already loaded, wherever
+they came from, and our model is made of the same numbers in memory, on their device and in their
+float. What `transformers` computes is computed again by our readable code, and tests compare the
+two, family by family (`families`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import warnings
 from dataclasses import replace
 from typing import Any
 
-from attnlib.models.config import TransformerConfig
-from attnlib.models.transformer import Transformer
+import torch
+from torch import Tensor
+
+from attnlib.models import Transformer, TransformerConfig
 from attnlib.pretrained.conversion import convert
+from attnlib.pretrained.families import FAMILIES
 from attnlib.pretrained.text import LanguageModel, TextModel
-from attnlib.tokenizers.bpe import BPE, END
+from attnlib.pretrained.tokenizing import HuggingFaceTokenizer
+from attnlib.tokenizers.bpe import BPE
+from attnlib.tokenizers.sentencepiece import SentencePiece
 from attnlib.tokenizers.wordpiece import WordPiece
-
-ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}  # theirs: ours
-
-
-class HuggingFaceTokenizer:
-    """A tokenizer of `transformers` with the methods that all tokenizers here have.
-
-    Args:
-        tokenizer: a loaded one, such as AutoTokenizer gives.
-    """
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
-        self.vocab_size = len(tokenizer)
-        self.special_tokens: Mapping[str, int | None] = {END: tokenizer.eos_token_id}
-
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text, with the special tokens that its model expects around it."""
-        return list(self.tokenizer.encode(text))
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids."""
-        return str(self.tokenizer.decode([int(i) for i in ids]))
-
-    def tokens(self, ids: Iterable[int]) -> list[str]:
-        """A readable piece for each id."""
-        return [self.decode([i]).replace("\n", "\\n") for i in ids]
-
-    def word_ids(self, ids: Iterable[int]) -> tuple[int, ...]:
-        """The word that each token belongs to; special tokens are words of their own.
-
-        A word begins where a piece says so: by its space, or without the "##" of WordPiece.
-        """
-        words: list[int] = []
-        alone, before = set(self.tokenizer.all_special_ids), True
-        for i, piece in zip(ids, self.tokenizer.convert_ids_to_tokens(list(ids)), strict=True):
-            goes_on = piece.startswith("##") if self._is_wordpiece else piece[:1].isalpha()
-            goes_on = goes_on and not before and i not in alone and piece[:1] not in "ĠĊ▁"
-            words.append((words[-1] if words else -1) + (not goes_on))
-            before = i in alone
-        return tuple(words)
-
-    @property
-    def _is_wordpiece(self) -> bool:
-        return "##s" in self.tokenizer.get_vocab()
 
 
 def from_huggingface(model: Any, tokenizer: Any, name: str | None = None) -> TextModel[Any, Any]:
-    """A text model of a GPT-2, BERT or Llama model that `transformers` has loaded.
+    """A text model of a model that `transformers` has loaded, of any family of `FAMILIES`.
+
+    The two share their numbers: no second copy is made, but for a few vectors (Gemma's norms,
+    BERT's positions), and what trains one trains the other. To part them, give
+    `copy.deepcopy(model)`.
 
     Args:
-        model: of `transformers`, with or without a head. Of a BERT the encoder is taken; a GPT-2 or
-            Llama becomes a `LanguageModel`.
+        model: of `transformers`, on one device, in any float. A model that also sees is taken for
+            the part of it that reads text.
         tokenizer: the one it was trained with, of `transformers` or of `attnlib.tokenizers`.
         name: what to call it; what the model calls itself if None.
 
+    Returns:
+        a `LanguageModel` of a causal model with an unembedding, or of one without any head whose
+        unembedding is its embedding. All others become a `TextModel`, whose output is the last
+        state: of an encoder and of a model with a head for another task the head is left out,
+        which a warning says.
+
     Raises:
-        ValueError: if the architecture is another one, or differs from its family's in a way that
-            is not built here; says in which.
+        ValueError: if the family is another one, or the model differs from its family's in a way
+            that is not built here (says in which), or if there is no tokenizer, or one of more
+            tokens than the model knows.
 
     In three lines:
 
@@ -81,16 +53,27 @@ def from_huggingface(model: Any, tokenizer: Any, name: str | None = None) -> Tex
         tokenizer = AutoTokenizer.from_pretrained("openai-community/gpt2")
         explore(from_huggingface(model, tokenizer).trace("The film was"))
     """
-    theirs, config = model.config, configuration(model.config)
-    family = theirs.model_type
-    weights = {key: value.detach().float() for key, value in model.state_dict().items()}
-    ours = Transformer(config)
-    ours.load_state_dict(convert(weights, config, family))
-    kind: Any = LanguageModel if config.head else TextModel
-    own = isinstance(tokenizer, BPE | WordPiece)
-    words = tokenizer if own else HuggingFaceTokenizer(tokenizer)
-    named: TextModel[Any, Any] = kind(ours.eval(), words, name or theirs._name_or_path or family)
-    return named
+    body = _body(model)
+    config = configuration(body.config)
+    words = _tokenizer(tokenizer, config.vocab_size)
+    head = model.get_output_embeddings() if config.head else None
+    tied_without_head = body is model and config.tied
+    if head is None and not tied_without_head:
+        config = replace(config, head=False)
+    if body is not model and not config.head:
+        warnings.warn(
+            f"the head of this {type(model).__name__} is left out: what you get is a TextModel, "
+            "whose output is the last state of every token",
+            stacklevel=2,
+        )
+    weights = _weights(body, head)
+    with torch.device("meta"):  # shapes without numbers, since the numbers are there already
+        ours = Transformer(config)
+    ours.load_state_dict(convert(weights, config, body.config.model_type), assign=True)
+    name = name or model.config.name_or_path or body.config.model_type
+    if config.head:
+        return LanguageModel(ours.eval(), words, name)
+    return TextModel(ours.eval(), words, name)
 
 
 def configuration(theirs: Any) -> TransformerConfig:
@@ -99,61 +82,79 @@ def configuration(theirs: Any) -> TransformerConfig:
     Raises:
         ValueError: as in `from_huggingface`.
     """
-    family = getattr(theirs, "model_type", type(theirs).__name__)
-    if family not in FAMILIES:
+    name = getattr(theirs, "model_type", type(theirs).__name__)
+    family = FAMILIES.get(name)
+    if family is None or family.settings is None:
+        encoder_decoder = getattr(theirs, "is_encoder_decoder", False)
+        call = "explore(outputs, tokens" + (", sources=…)" if encoder_decoder else ")")
         raise ValueError(
-            f"models of the family {family!r} are not built here; there are {', '.join(FAMILIES)}. "
-            "What any model returns can be shown all the same: Trace.of(outputs, tokens)"
+            f"models of the family {name!r} are not built here; there are {', '.join(FAMILIES)}. "
+            "The attention maps of any model can be shown all the same: call it with "
+            f"output_attentions=True, and {call}"
         )
-    read, built = FAMILIES[family]
-    for what, usual in built.items():
-        if getattr(theirs, what, usual) != usual:
-            raise ValueError(f"a {family} with {what}={getattr(theirs, what)!r} is not built here")
-    config = TransformerConfig(
-        theirs.vocab_size,
-        theirs.hidden_size,
-        theirs.num_hidden_layers,
-        theirs.num_attention_heads,
-        max_len=theirs.max_position_embeddings,
-    )
-    return replace(config, **read(theirs))
+    for setting, built in family.built.items():
+        value = getattr(theirs, setting, built[0])
+        if value not in built:
+            raise ValueError(
+                f"a {name} with {setting}={value!r} is not built here, only with {built[0]!r}"
+            )
+    return TransformerConfig(**family.settings(theirs))
 
 
-def _gpt2(theirs: Any) -> dict[str, Any]:
-    act, eps = theirs.activation_function, theirs.layer_norm_epsilon
-    sizes = {"d_ff": theirs.n_inner or 4 * theirs.n_embd, "bias": True, "tied": True}
-    return sizes | {"activation": ACTIVATIONS.get(act, act), "norm_eps": eps}
+def _body(model: Any) -> Any:
+    """The part of a model that reads text, without a head.
+
+    Raises:
+        ValueError: if it is no model of `transformers`.
+    """
+    if not hasattr(model, "base_model") or not hasattr(model, "config"):
+        raise ValueError(f"expected a model of transformers, got {type(model).__name__}")
+    return getattr(model.base_model, "language_model", model.base_model)
 
 
-def _bert(theirs: Any) -> dict[str, Any]:
-    act, eps = theirs.hidden_act, theirs.layer_norm_eps
-    kind = {"norm": "post", "embed_norm": True, "causal": False, "bias": True, "head": False}
-    kind |= {"d_ff": theirs.intermediate_size, "activation": ACTIVATIONS.get(act, act)}
-    return kind | {"norm_eps": eps}
+def _tokenizer(tokenizer: Any, vocab_size: int) -> Any:
+    """The tokenizer, with the methods that all tokenizers here have.
+
+    Raises:
+        ValueError: if there is none, or it has more ids than the model knows.
+    """
+    if tokenizer is None:
+        raise ValueError(
+            "a text model needs its tokenizer, got None: AutoTokenizer.from_pretrained(…) with the "
+            "model's own name loads it"
+        )
+    if isinstance(tokenizer, BPE | SentencePiece | WordPiece):
+        return tokenizer
+    words = HuggingFaceTokenizer(tokenizer)
+    if words.vocab_size > vocab_size:
+        raise ValueError(
+            f"the model knows {vocab_size} tokens and its tokenizer {words.vocab_size}: they do "
+            "not belong together, or the model was not resized when tokens were added"
+        )
+    return words
 
 
-def _llama(theirs: Any) -> dict[str, Any]:
-    rope = getattr(theirs, "rope_parameters", None) or {"rope_theta": theirs.rope_theta}
-    if rope.get("rope_type", "default") != "default":
-        raise ValueError(f"a llama with rope_type={rope['rope_type']!r} is not built here")
-    kind = {"norm_kind": "rms", "gated": True, "activation": theirs.hidden_act}
-    kind |= {"positions": "rotary", "rotary_base": rope["rope_theta"], "rotary_pairs": "halves"}
-    kind |= {"d_k": theirs.head_dim, "d_v": theirs.head_dim, "kv_heads": theirs.num_key_value_heads}
-    kind |= {"d_ff": theirs.intermediate_size, "norm_eps": theirs.rms_norm_eps}
-    return kind | {"tied": theirs.tie_word_embeddings}
+def _weights(body: Any, head: Any) -> dict[str, Tensor]:
+    """The numbers of a model by their names, without a copy.
 
-
-# How a configuration is read, and what is built here of what the family may also be.
-FAMILIES: dict[str, tuple[Callable[[Any], dict[str, Any]], dict[str, Any]]] = {
-    "gpt2": (
-        _gpt2,
-        {
-            "scale_attn_by_inverse_layer_idx": False,
-            "scale_attn_weights": True,
-            "add_cross_attention": False,
-            "tie_word_embeddings": True,
-        },
-    ),
-    "bert": (_bert, {"is_decoder": False, "position_embedding_type": "absolute"}),
-    "llama": (_llama, {"attention_bias": False, "mlp_bias": False}),
-}
+    Raises:
+        ValueError: if they lie on several devices, or are packed.
+    """
+    weights = dict(body.state_dict())
+    if head is not None:
+        weights["lm_head.weight"] = head.weight.detach()
+        if getattr(head, "bias", None) is not None:
+            weights["lm_head.bias"] = head.bias.detach()
+    devices = {str(weight.device) for weight in weights.values()}
+    if len(devices) > 1 or "meta" in devices:
+        raise ValueError(
+            f"the numbers of this model lie on {', '.join(sorted(devices))}: load it on one "
+            'device, without device_map="auto"'
+        )
+    for name, weight in weights.items():
+        if name.endswith("weight") and not weight.is_floating_point():
+            raise ValueError(
+                f"{name} holds {weight.dtype}, packed numbers: load the model without a "
+                "quantization_config"
+            )
+    return weights

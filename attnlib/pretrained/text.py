@@ -6,18 +6,23 @@ hides no part: `text_model.model` and `text_model.tokenizer` are there to be use
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import torch
+from torch import Tensor
 
 from attnlib import decoding
-from attnlib.models import AttentionClassifier, TransformerClassifier
-from attnlib.models.transformer import Transformer
+from attnlib.models import AttentionClassifier, Transformer, TransformerClassifier
 from attnlib.pretrained.chat import STOP, chat_ids
 from attnlib.pretrained.checkpoints import card, load, tokenizer
-from attnlib.tokenizers.bpe import BPE, END
+from attnlib.pretrained.tokenizing import (
+    HuggingFaceTokenizer,
+    LanguageTokenizer,
+    Reading,
+    Tokenizer,
+)
 from attnlib.tokenizers.wordpiece import WordPiece
-from attnlib.tokenizers.words import Vocabulary
+from attnlib.tokenizers.words import ReviewVocabulary
 from attnlib.trace import Trace
 from attnlib.training.classification import vocabulary, words_hash
 
@@ -25,7 +30,7 @@ OWN_GPT = "reviews-gpt"
 
 
 M = TypeVar("M", bound=Transformer | AttentionClassifier | TransformerClassifier)
-T = TypeVar("T", bound=BPE | Vocabulary | WordPiece)
+T = TypeVar("T", bound=Tokenizer)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,6 +46,22 @@ class TextModel(Generic[M, T]):
     model: M
     tokenizer: T
     name: str
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model's numbers are, and so where texts are read."""
+        return next(self.model.parameters()).device
+
+    def to(self, *where: Any, **how: Any) -> Self:
+        """Move the model, or change its float, as `torch.nn.Module.to` does, and return `self`.
+
+        `smollm2().to("cuda")` reads and writes on the GPU, `.to(torch.bfloat16)` in half the
+        memory. As with any module of PyTorch, it is this model that changes: a published model is
+        loaded once, so that whoever asks for `smollm2()` again gets it where it was last put.
+        `copy.deepcopy(smollm2())` beforehand is a model of one's own.
+        """
+        self.model.to(*where, **how)
+        return self
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, as the tokenizer gives them."""
@@ -60,14 +81,23 @@ class TextModel(Generic[M, T]):
         Raises:
             ValueError: if the text is empty: without a token there is nothing to look at.
         """
+        reading = self._read(text)
+        ids = torch.tensor(reading.ids, dtype=torch.int64, device=self.device)
+        trace = self.model.trace(ids, reading.tokens, reading.word_ids, keep, **changes)
+        return replace(trace, left_out=reading.left_out) if reading.left_out else trace
+
+    def _read(self, text: str) -> Reading:
+        """The text as the model reads it."""
+        tokenizer: Any = self.tokenizer
+        max_len: Any = getattr(self.model, "max_len", None)  # None for a model that reads all
+        if isinstance(tokenizer, HuggingFaceTokenizer):
+            return tokenizer.read(text, max_len)
         encoded = self.encode(text)
-        ids = encoded[: getattr(self.model, "max_len", None)]
+        ids = encoded[:max_len]
         left_out = len(encoded) - len(ids)
-        if isinstance(self.tokenizer, WordPiece):  # has cut already, and ends in [SEP] all the same
-            left_out = self.tokenizer.left_out(text)
-        tokens, word_ids = self.tokenizer.tokens(ids), self.tokenizer.word_ids(ids)
-        trace = self.model.trace(torch.tensor(ids), tokens, word_ids, keep, **changes)
-        return replace(trace, left_out=left_out) if left_out else trace
+        if isinstance(tokenizer, WordPiece):  # has cut already, and ends in [SEP] all the same
+            left_out = tokenizer.left_out(text)
+        return Reading(ids, tokenizer.tokens(ids), tokenizer.word_ids(ids), left_out)
 
     def __repr__(self) -> str:
         """Name and size, in one line."""
@@ -76,18 +106,19 @@ class TextModel(Generic[M, T]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LanguageModel(TextModel[Transformer, BPE]):
-    """A transformer that was trained to predict the next token, with its BPE.
+class LanguageModel(TextModel[Transformer, LanguageTokenizer]):
+    """A transformer that was trained to predict the next token, with its tokenizer.
 
     Raises:
-        ValueError: if the model is no language model, or its tokenizer knows other tokens.
+        ValueError: if the model is no language model, or its tokenizer has ids that it does not
+            know. The model may know more ids: many vocabularies are filled up to a round number.
     """
 
     def __post_init__(self) -> None:
         config = self.model.config
         if not (config.causal and config.head):
             raise ValueError(f"{self.name!r} is no language model: it must be causal, with a head")
-        if config.vocab_size != self.tokenizer.vocab_size:
+        if config.vocab_size < self.tokenizer.vocab_size:
             raise ValueError(
                 f"{self.name!r} knows {config.vocab_size} tokens and its tokenizer "
                 f"{self.tokenizer.vocab_size}: they do not belong together"
@@ -95,15 +126,18 @@ class LanguageModel(TextModel[Transformer, BPE]):
 
     @property
     def end(self) -> int:
-        """The id of <|endoftext|>, which stands after every text, and so before a new one."""
-        return self.tokenizer.special_tokens[END]
+        """The id of the token that stands after every text, such as <|endoftext|>.
+
+        Where texts have no other token at their beginning, it stands before a new one as well.
+        """
+        return self.tokenizer.end
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids (T,), a list or a tensor."""
         return self.tokenizer.decode(ids)
 
     def generate(self, text: str, max_new_tokens: int, **settings: Any) -> str:
-        """Continue a text by sampling, until <|endoftext|> or `max_new_tokens`.
+        """Continue a text by sampling, until its end or `max_new_tokens`.
 
         Args:
             text: the prompt; the empty one begins a new text.
@@ -113,17 +147,20 @@ class LanguageModel(TextModel[Transformer, BPE]):
         Returns:
             the prompt and its continuation, without the end token.
         """
-        prompt = torch.tensor(self.encode(text) or [self.end])
+        prompt = self._ids(self.encode(text) or [self.end])
         ids = decoding.generate(self.model, prompt, max_new_tokens, stop=self.end, **settings)
-        return self.decode(i for i in ids.tolist() if i != self.end)
+        return self._text(ids, self.end)
 
     def chat(
         self, messages: Sequence[Mapping[str, str]], max_new_tokens: int = 256, **settings: Any
     ) -> str:
         """Answer the last message of a conversation, if the model was taught to.
 
+        A tokenizer of `transformers` has its own template, SmolLM2 of the course that of
+        `chat_ids`.
+
         Args:
-            messages: as in `chat_ids`: [{"role": "user", "content": "…"}].
+            messages: what was said so far: [{"role": "user", "content": "…"}].
             max_new_tokens: at most so many.
             settings: as in `generate`.
 
@@ -131,12 +168,28 @@ class LanguageModel(TextModel[Transformer, BPE]):
             the answer alone.
 
         Raises:
-            TypeError, ValueError: as in `chat_ids`.
+            TypeError, ValueError: as in `chat_ids`, or `HuggingFaceTokenizer.conversation`.
         """
-        prompt = torch.tensor(chat_ids(messages, self.tokenizer))
-        stop = self.tokenizer.special_tokens[STOP]
+        if isinstance(self.tokenizer, HuggingFaceTokenizer):
+            conversation, stop = self.tokenizer.conversation(messages)
+        else:
+            conversation = chat_ids(messages, self.tokenizer)
+            stop = self.tokenizer.special_tokens[STOP]
+        prompt = self._ids(conversation)
         ids = decoding.generate(self.model, prompt, max_new_tokens, stop=stop, **settings)
-        return self.decode(i for i in ids[len(prompt) :].tolist() if i != stop)
+        return self._text(ids[len(prompt) :], stop)
+
+    def _ids(self, ids: Sequence[int]) -> Tensor:
+        """Ids as a tensor (T,), where the model is."""
+        return torch.tensor(ids, dtype=torch.int64, device=self.device)
+
+    def _text(self, ids: Any, stop: int) -> str:
+        """The text of what was generated, without its end.
+
+        An id that fills up the model's vocabulary and that the tokenizer lacks has no text.
+        """
+        known = self.tokenizer.vocab_size
+        return self.decode(i for i in ids.tolist() if i != stop and i < known)
 
     def __repr__(self) -> str:
         """Name and size, in one line."""
@@ -164,7 +217,9 @@ def language_model(name: str = OWN_GPT) -> LanguageModel:
     return LanguageModel(model, tokenizer(about["tokenizer"]), name)
 
 
-def classifier(name: str) -> TextModel[AttentionClassifier | TransformerClassifier, Vocabulary]:
+def classifier(
+    name: str,
+) -> TextModel[AttentionClassifier | TransformerClassifier, ReviewVocabulary]:
     """A trained classifier of the reviews, with the words that it reads.
 
     Raises:

@@ -1,32 +1,41 @@
-"""Learning the merges of byte-pair encoding, and what learning shares with encoding.
+r"""Byte-pair encoding as lists and counts: how merges are learned, and how they are applied.
 
-One device serves both: a pre-token is held as a Python string whose *characters are token ids*,
-`chr(id)`. A pair is then a string of two characters, and `str.split` finds all its places from
-left to right, at the speed of C.
+A text is cut into pre-tokens, mostly words with the space before them. A pre-token is a list of
+token ids, at first one for each of its bytes. To *learn*, count the pairs of neighbours in all
+pre-tokens, make the most frequent pair one new token, and count again. To *encode*, apply the
+merges to a pre-token in the order in which they were learned. No merge crosses the border of a
+pre-token. The idea is of Sennrich et al. (2016), the code after Karpathy's *minbpe*.
 
 Ties: of two pairs that occur equally often, the one with the smaller (left id, right id) is
 merged first. Together with GPT-2's order of the bytes, that is the rule of the `tokenizers`
 library, so both learn the same merges in the same order, whatever the order of the texts.
+
+`learn_merges` counts every pair again before each merge. For many texts that takes long; `BPE`
+learns with the function of the same name in `attnlib.tokenizers._fast`, which only keeps the
+counts up to date, and finds the same merges.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
-from operator import add
+from itertools import pairwise
 
 import regex
+
+Pair = tuple[int, int]
 
 # Where GPT-2 cuts: English contractions, then letters, digits and other signs, each with at most
 # one space before them, then what is left of white space.
 PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-_PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
-BYTES = (*_PRINTABLE, *(byte for byte in range(256) if byte not in _PRINTABLE))  # id -> byte
-ToId = Mapping[int, str | None]  # byte -> chr(id), or None for a byte that is no token
-_TO_ID: ToId = {byte: chr(i) for i, byte in enumerate(BYTES)}
 # SmolLM2 takes every digit for itself first, and cuts what is between them as GPT-2 does.
-_DIGITS = r"\p{N}|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
-_UNSEEN = {4, 6, 19, 20, 22, 29, 192, 193, 241, 242} | {*range(245, 256)}  # no tokens there
+_DIGITS_ALONE = r"\p{N}|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
+
+# The bytes in the order of their ids: those that Latin-1 prints come first.
+_PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
+BYTES = (*_PRINTABLE, *(byte for byte in range(256) if byte not in _PRINTABLE))
+# SmolLM2 never met these bytes while it was trained, so they are no tokens: six control
+# characters, and bytes that UTF-8 never or hardly ever has.
+_UNSEEN = {4, 6, 19, 20, 22, 29, 192, 193, 241, 242, *range(245, 256)}
 
 
 @dataclass(frozen=True)
@@ -34,9 +43,9 @@ class Scheme:
     """Where a family of tokenizers cuts a text, and the ids of its bytes and special tokens.
 
     Attributes:
-        pattern: of a pre-token.
-        bytes: those that are tokens, in the order of their ids.
-        specials_first: whether the special tokens have the first ids, or the last.
+        pattern: matches one pre-token.
+        bytes: the bytes that are tokens, in the order of their ids.
+        specials_first: whether the special tokens have the first ids or the last.
     """
 
     pattern: "regex.Pattern[str]"
@@ -45,14 +54,18 @@ class Scheme:
 
 
 SCHEMES = {
-    "gpt2": Scheme(regex.compile(PATTERN), BYTES, False),
+    "gpt2": Scheme(regex.compile(PATTERN), BYTES, specials_first=False),
     "smollm": Scheme(
-        regex.compile(_DIGITS), tuple(byte for byte in BYTES if byte not in _UNSEEN), True
+        regex.compile(_DIGITS_ALONE),
+        tuple(byte for byte in BYTES if byte not in _UNSEEN),
+        specials_first=True,
     ),
+    # As GPT-2, but nothing is cut: the whole text is one pre-token.
+    "uncut": Scheme(regex.compile(r"(?s:.+)"), BYTES, specials_first=False),
 }
 
 
-# -- one pre-token ----------------------------------------------------------------------------
+# -- from a text to pre-tokens ----------------------------------------------------------------
 
 
 def pre_tokenize(text: str, scheme: str = "gpt2") -> list[str]:
@@ -63,12 +76,22 @@ def pre_tokenize(text: str, scheme: str = "gpt2") -> list[str]:
     >>> pre_tokenize("don't cut  25day!", "smollm")
     ['don', "'t", ' cut', '  ', '2', '5', 'day', '!']
     """
-    pieces: list[str] = SCHEMES[scheme].pattern.findall(text)
-    return pieces
+    pre_tokens: list[str] = SCHEMES[scheme].pattern.findall(text)
+    return pre_tokens
 
 
 def readable(text: str | bytes) -> str:
-    """A str that the pattern can cut; bytes that are not UTF-8 stand in it as U+DC80–U+DCFF."""
+    r"""A str that the pattern can cut.
+
+    Bytes that are not UTF-8 stand in it as U+DC80–U+DCFF (Python's "surrogateescape"). A lone
+    surrogate in a str, which no encoding can hold, becomes U+FFFD, as in `tiktoken`.
+
+    Raises:
+        TypeError: if `text` is neither str nor bytes.
+
+    >>> readable(b"caf\xc3\xa9 \xff"), readable("\ud800")
+    ('café \udcff', '�')
+    """
     if isinstance(text, bytes):
         return text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
@@ -80,152 +103,114 @@ def readable(text: str | bytes) -> str:
     return text
 
 
-def as_ids(word: str, to_id: ToId = _TO_ID) -> str:
-    """A pre-token as a string of `chr(id)`, one for each byte that is a token."""
-    return word.encode("utf-8", "surrogateescape").decode("latin-1").translate(to_id)
+def to_bytes(text: str) -> bytes:
+    r"""The bytes of what `readable` returned, or of a part of it.
+
+    >>> to_bytes("é\udcff")
+    b'\xc3\xa9\xff'
+    """
+    return text.encode("utf-8", "surrogateescape")
 
 
-def neighbours(form: str) -> Iterable[str]:
-    """The neighbours, overlapping ones included: "aaa" has "aa" twice."""
-    return map(add, form, form[1:])
+# -- learning ---------------------------------------------------------------------------------
 
 
-def merge(form: str, pair: str, new: str) -> tuple[str, list[tuple[str, int]]]:
-    """Merge a pair wherever it stands, from left to right.
+def count_pairs(words: Mapping[tuple[int, ...], int]) -> Counter[Pair]:
+    """How often each pair of neighbours occurs in words that occur so often.
+
+    Overlapping pairs count too: (7, 7, 7) has the pair (7, 7) twice.
+
+    >>> count_pairs({(1, 2, 3): 5, (1, 2): 1})
+    Counter({(1, 2): 6, (2, 3): 5})
+    """
+    pairs: Counter[Pair] = Counter()
+    for word, times in words.items():
+        for pair in pairwise(word):
+            pairs[pair] += times
+    return pairs
+
+
+def merge(word: Sequence[int], pair: Pair, new: int) -> list[int]:
+    """The word with every such pair made one new token, from left to right.
+
+    >>> merge([7, 7, 7, 8], (7, 7), 256)
+    [256, 7, 8]
+    """
+    left, right = pair
+    merged = []
+    i = 0
+    while i < len(word):
+        if i + 1 < len(word) and word[i] == left and word[i + 1] == right:
+            merged.append(new)
+            i += 2
+        else:
+            merged.append(word[i])
+            i += 1
+    return merged
+
+
+def learn_merges(words: Mapping[tuple[int, ...], int], number: int, first: int = 256) -> list[Pair]:
+    """The most frequent pair, again and again, each merged into a new token.
+
+    Args:
+        words: pre-tokens as ids, and how often each occurs.
+        number: how many merges to learn; fewer are returned if no pair is left.
+        first: the id of the first new token.
 
     Returns:
-        the new form, and how often each pair came (+1) or went (-1) around the seams.
+        pairs of ids in the order of learning: the pair at place r makes the token first + r.
 
-    >>> merge("xaby", "ab", "N")
-    ('xNy', [('xa', -1), ('xN', 1), ('by', -1), ('Ny', 1)])
+    >>> low, login = (75, 78, 86), (75, 78, 70, 72, 77)
+    >>> learn_merges({low: 1, login: 1}, number=3)
+    [(75, 78), (70, 72), (256, 86)]
     """
-    left, right = pair[0], pair[1]
-    pieces = form.split(pair)
-    changes: list[tuple[str, int]] = []
-    before, *rest = pieces
-    for place, after in enumerate(rest):
-        if before:
-            changes += (before[-1] + left, -1), (before[-1] + new, 1)
-        elif place:  # the left neighbour has just been merged too
-            changes += (right + left, -1), (new + new, 1)
-        if after:
-            changes += (right + after[0], -1), (new + after[0], 1)
-        before = after
-    return new.join(pieces), changes
+    words, merges = dict(words), []
+    for new in range(first, first + number):
+        pairs = count_pairs(words)
+        if not pairs:
+            break
+        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        words = {tuple(merge(word, best, new)): times for word, times in words.items()}
+        merges.append(best)
+    return merges
 
 
-def apply_merges(
-    word: str,
-    merges: Sequence[tuple[int, int]],
-    joins: Mapping[str, str],
-    to_id: ToId = _TO_ID,
-    first: int = 256,
-) -> tuple[int, ...]:
+# -- encoding ---------------------------------------------------------------------------------
+
+
+def apply_merges(word: Sequence[int], joins: Mapping[Pair, int]) -> Sequence[int]:
     """The ids of one pre-token: the merges that apply to it, oldest first.
 
-    A merge only makes pairs that are merged later than itself, so a heap of tokens to be made is
-    enough, and a pre-token of 100,000 letters takes no 100,000 rounds.
+    The oldest merge makes the token with the smallest id.
 
     Args:
-        word: the pre-token.
-        merges: pairs of ids in the order of learning.
-        joins: the same merges as characters: pair -> the token it makes.
-        to_id: the ids of the bytes, which a `Scheme` other than GPT-2's has differently.
-        first: the id of the first merge, likewise.
+        word: the pre-token, one id for each of its bytes.
+        joins: the merges: pair -> the token that it makes.
+
+    >>> apply_merges([75, 78, 70, 72, 77], {(75, 78): 256, (70, 72): 257, (257, 77): 258})
+    [256, 258]
     """
-    form, last = as_ids(word, to_id), ""
-    queue = list({joins[pair] for pair in neighbours(form) if pair in joins})
-    heapify(queue)
-    while queue:
-        new = heappop(queue)
-        if new != last:
-            left, right = merges[ord(new) - first]
-            form, changes = merge(form, chr(left) + chr(right), new)
-            for pair, change in changes:
-                if change > 0 and pair in joins:
-                    heappush(queue, joins[pair])
-            last = new
-    return tuple(map(ord, form))
+    while True:
+        possible = {joins[pair]: pair for pair in pairwise(word) if pair in joins}
+        if not possible:
+            return word
+        oldest = min(possible)
+        word = merge(word, possible[oldest], oldest)
 
 
-# -- training ---------------------------------------------------------------------------------
+def visible(token: bytes) -> str:
+    r"""A token's text, with escapes for what would not show.
 
-
-def count_pre_tokens(texts: Iterable[str | bytes], progress: bool) -> Counter[str]:
-    """How often each pre-token occurs."""
-    from tqdm.auto import tqdm
-
-    counts: Counter[str] = Counter()
-    for text in tqdm(texts, desc="count pre-tokens", unit=" texts", **_silent(progress)):
-        counts.update(pre_tokenize(readable(text)))
-    return counts
-
-
-def learn_merges(
-    words: Mapping[str, int], wanted: int, progress: bool
-) -> tuple[tuple[int, int], ...]:
-    """The merges, found with an index of pairs that is kept up to date and never rebuilt.
-
-    Args:
-        words: pre-token -> how often it occurs.
-        wanted: how many merges to learn at most.
-        progress: show a bar.
-
-    Returns:
-        pairs of ids in the order of learning; fewer than `wanted` if no pair is left.
+    A byte that is only part of a character is \x and two digits; so is a control character of one
+    byte. All other characters that do not print, such as the no-break space, are \u and four.
     """
-    from tqdm.auto import tqdm
-
-    forms, times = [as_ids(word) for word in words], list(words.values())
-    counts, where = _index(forms, times)
-    queue = [(-count, pair) for pair, count in counts.items()]
-    heapify(queue)
-    merges: list[tuple[int, int]] = []
-    with tqdm(total=wanted, desc="learn merges", unit=" merges", **_silent(progress)) as bar:
-        while len(merges) < wanted and (pair := _most_frequent(queue, counts)):
-            new, born = chr(256 + len(merges)), set()
-            merges.append((ord(pair[0]), ord(pair[1])))
-            for i in where.pop(pair):
-                if pair not in forms[i]:  # an earlier merge has taken it apart, or i stood twice
-                    continue
-                forms[i], changes = merge(forms[i], pair, new)
-                for changed, change in changes:
-                    counts[changed] += change * times[i]
-                    if change > 0:
-                        where[changed].append(i)
-                        born.add(changed)
-            del counts[pair]
-            for fresh in born:
-                heappush(queue, (-counts[fresh], fresh))
-            bar.update()
-    return tuple(merges)
+    text = token.decode("utf-8", "backslashreplace")
+    return "".join(
+        character if character.isprintable() else _escape(character) for character in text
+    )
 
 
-def _index(forms: list[str], times: list[int]) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """Pair -> how often it occurs, and pair -> the words it occurs in, once for each occurrence."""
-    where: dict[str, list[int]] = defaultdict(list)
-    for i, form in enumerate(forms):
-        for pair in neighbours(form):
-            where[pair].append(i)
-    counts = {pair: sum(times[i] for i in places) for pair, places in where.items()}
-    return defaultdict(int, counts), where
-
-
-def _most_frequent(queue: list[tuple[int, str]], counts: Mapping[str, int]) -> str | None:
-    """Take the pair with the largest count, then the smallest ids, off the heap.
-
-    A pair's count can only fall once it is in the heap, so a stale entry stands too early, never
-    too late: put it back with its present count and look again.
-    """
-    while queue:
-        count, pair = heappop(queue)
-        if -count == counts[pair]:
-            return pair
-        if counts[pair] > 0:
-            heappush(queue, (-counts[pair], pair))
-    return None
-
-
-def _silent(progress: bool) -> dict[str, bool]:
-    """Arguments that keep a bar from showing; unless told, tqdm asks TQDM_DISABLE."""
-    return {} if progress else {"disable": True}
+def _escape(character: str) -> str:
+    if "\x80" <= character <= "\xff":  # Python would write \xa0, which is a byte here
+        return f"\\u{ord(character):04x}"
+    return character.encode("unicode_escape").decode()

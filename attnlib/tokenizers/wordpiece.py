@@ -1,7 +1,9 @@
 """WordPiece, as BERT's family uses it: the tokenizer of a published encoder, from its own file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
+
+from attnlib.tokenizers.ids import checked_ids
 
 
 class WordPiece:
@@ -29,14 +31,17 @@ class WordPiece:
         rest = self.tokenizer.encode(text).overflowing
         return sum(piece.special_tokens_mask.count(0) for piece in rest)
 
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The piece of each id; one that goes on a word begins with "##"."""
-        return [str(self.tokenizer.id_to_token(i)) for i in ids]
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The piece of each id (T,); a piece that goes on a word begins with "##"."""
+        known = checked_ids(ids, self.tokenizer.get_vocab_size())
+        return [str(self.tokenizer.id_to_token(i)) for i in known]
 
-    def word_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
+    def word_ids(self, ids: Iterable[int]) -> tuple[int, ...]:
         """The word that each token belongs to; [CLS] and [SEP] are words of their own."""
-        words: list[int] = []
+        word = -1
+        word_ids = []
         for token in self.tokens(ids):
-            goes_on = bool(words) and token.startswith("##")
-            words.append((words[-1] if words else -1) + (not goes_on))
-        return tuple(words)
+            if word < 0 or not token.startswith("##"):
+                word += 1
+            word_ids.append(word)
+        return tuple(word_ids)

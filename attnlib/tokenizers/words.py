@@ -1,4 +1,4 @@
-"""Whole words as tokens: a text in lower case, a vocabulary, and padded batches of ids."""
+"""Whole words as tokens: a text in lower case, two vocabularies, and padded batches of ids."""
 
 import re
 from collections import Counter
@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from attnlib.tokenizers.ids import checked_ids
+
 PAD = 0  # the id of <pad> in every vocabulary
-CLASSIFIER_TOKENS = ("<pad>", "<unk>", "[CLS]")
 TRANSLATION_TOKENS = ("<pad>", "<s>", "</s>")
-UNK, CLS = 1, 2  # in a vocabulary that begins with CLASSIFIER_TOKENS
-BOS, EOS = 1, 2  # in one that begins with TRANSLATION_TOKENS
+BOS, EOS = 1, 2  # in a `Vocabulary`
+CLASSIFIER_TOKENS = ("<pad>", "<unk>", "[CLS]")
+UNK, CLS = 1, 2  # in a `ReviewVocabulary`
 
 
 def split_words(text: str) -> tuple[str, ...]:
@@ -27,41 +29,10 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
-    """Words and their ids: the special tokens first, then the words in order.
-
-    What the special tokens are decides what `encode` does: with <unk>, unknown words are read as
-    that token, without it they are an error; with </s>, every text ends in it.
-
-    >>> vocabulary = Vocabulary.most_frequent(["a good film", "a bad film"], min_count=2)
-    >>> vocabulary.words
-    ('<pad>', '<unk>', '[CLS]', 'a', 'film')
-    >>> vocabulary.batch(["A film!", "film"])
-    tensor([[3, 4, 1],
-            [4, 0, 0]])
-    >>> numbers = Vocabulary.alphabetical([("twenty", "one"), ("one",)])
-    >>> numbers.encode(("one",), start=True)
-    [1, 3, 2]
-    >>> numbers.decode([1, 3, 4, 2, 0, 0])
-    ('one', 'twenty')
-    """
+class _WordList:
+    """Words and their ids: the special tokens first, then the words in order."""
 
     words: tuple[str, ...]
-
-    @classmethod
-    def most_frequent(cls, texts: Iterable[str], min_count: int = 2) -> "Vocabulary":
-        """For classifiers: the words that occur `min_count` times, the most frequent first.
-
-        Ties by alphabet.
-        """
-        counts = Counter(word for text in texts for word in split_words(text))
-        kept = sorted((-n, word) for word, n in counts.items() if n >= min_count)
-        return cls(CLASSIFIER_TOKENS + tuple(word for _, word in kept))
-
-    @classmethod
-    def alphabetical(cls, sequences: Iterable[Sequence[str]]) -> "Vocabulary":
-        """For translation: all words that occur, in alphabetical order."""
-        return cls(TRANSLATION_TOKENS + tuple(sorted({w for words in sequences for w in words})))
 
     def __len__(self) -> int:
         return len(self.words)
@@ -71,58 +42,105 @@ class Vocabulary:
         """The id of each word."""
         return {word: i for i, word in enumerate(self.words)}
 
-    def encode(
-        self, text: str | Sequence[str], max_len: int | None = None, start: bool = False
-    ) -> list[int]:
-        """The ids of a text.
+
+class Vocabulary(_WordList):
+    """The words of one language, for translation.
+
+    Every sentence ends in </s>. All words are known: any other word is an error.
+
+    >>> numbers = Vocabulary.alphabetical([("twenty", "one"), ("one",)])
+    >>> numbers.words
+    ('<pad>', '<s>', '</s>', 'one', 'twenty')
+    >>> numbers.encode(("one",), start=True)
+    [1, 3, 2]
+    >>> numbers.decode([1, 3, 4, 2, 0, 0])
+    ('one', 'twenty')
+    """
+
+    @classmethod
+    def alphabetical(cls, sentences: Iterable[Sequence[str]]) -> "Vocabulary":
+        """All words that occur, in alphabetical order."""
+        words = {word for sentence in sentences for word in sentence}
+        return cls(TRANSLATION_TOKENS + tuple(sorted(words)))
+
+    def encode(self, sentence: Sequence[str], start: bool = False) -> list[int]:
+        """The ids of a sentence, and </s>.
 
         Args:
-            text: a text, which `split_words` cuts, or its words.
-            max_len: words beyond so many are cut off.
+            sentence: its words.
             start: put <s> in front.
 
         Raises:
-            ValueError: if a word is not in a vocabulary that has no <unk>.
+            ValueError: if a word is not in the vocabulary.
         """
-        words = (split_words(text) if isinstance(text, str) else tuple(text))[:max_len]
-        unknown = [word for word in words if word not in self.index]
-        if unknown and "<unk>" not in self.index:
+        unknown = [word for word in sentence if word not in self.index]
+        if unknown:
             raise ValueError(f"not in the vocabulary: {unknown}; it has {len(self)} words")
-        ids = [self.index.get(word, UNK) for word in words]
-        return [BOS] * start + ids + [EOS] * ("</s>" in self.index)
+        ids = [self.index[word] for word in sentence]
+        return [BOS, *ids, EOS] if start else [*ids, EOS]
 
-    def decode(self, ids: Sequence[int] | Tensor) -> tuple[str, ...]:
-        """The words of some ids up to the first </s>; <pad> and <s> are left out."""
-        row = ids.tolist() if isinstance(ids, Tensor) else list(ids)
-        if "</s>" in self.index and EOS in row:
+    def decode(self, ids: Iterable[int]) -> tuple[str, ...]:
+        """The words of ids (T,) up to the first </s>; <pad> and <s> are left out."""
+        row = checked_ids(ids, len(self))
+        if EOS in row:
             row = row[: row.index(EOS)]
-        return tuple(self.words[i] for i in row if self.words[i] not in ("<pad>", "<s>"))
+        return tuple(self.words[i] for i in row if i not in (PAD, BOS))
 
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The name of each id, special ones included."""
-        return [self.words[i] for i in ids]
+    def batch(self, sentences: Iterable[Sequence[str]], start: bool = False) -> Tensor:
+        """Every sentence as a row of ids, padded at the end: (N, longest) int64, on the CPU."""
+        return pad([self.encode(sentence, start) for sentence in sentences])
+
+
+class ReviewVocabulary(_WordList):
+    """The frequent words of reviews, for classifiers. All other words are read as <unk>.
+
+    >>> vocabulary = ReviewVocabulary.most_frequent(["a good film", "a bad film"], min_count=2)
+    >>> vocabulary.words
+    ('<pad>', '<unk>', '[CLS]', 'a', 'film')
+    >>> vocabulary.batch(["A film!", "film"])
+    tensor([[3, 4, 1],
+            [4, 0, 0]])
+    """
+
+    @classmethod
+    def most_frequent(cls, texts: Iterable[str], min_count: int = 2) -> "ReviewVocabulary":
+        """The words that occur `min_count` times, the most frequent first, ties by alphabet."""
+        counts = Counter(word for text in texts for word in split_words(text))
+        frequent = [word for word, count in counts.items() if count >= min_count]
+        frequent.sort(key=lambda word: (-counts[word], word))
+        return cls(CLASSIFIER_TOKENS + tuple(frequent))
+
+    def encode(self, text: str, max_len: int | None = None) -> list[int]:
+        """The ids of a text, of at most `max_len` words."""
+        return [self.index.get(word, UNK) for word in split_words(text)[:max_len]]
+
+    def decode(self, ids: Iterable[int]) -> tuple[str, ...]:
+        """The words of ids (T,); <pad> is left out."""
+        return tuple(self.words[i] for i in checked_ids(ids, len(self)) if i != PAD)
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The name of each id (T,), special tokens included."""
+        return [self.words[i] for i in checked_ids(ids, len(self))]
 
     def word_ids(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """The word that each token belongs to: every one is a word of its own."""
+        """The word that each token belongs to: every token is a word of its own."""
         return tuple(range(len(ids)))
 
-    def batch(
-        self, texts: Iterable[str | Sequence[str]], max_len: int | None = None, start: bool = False
-    ) -> Tensor:
-        """Every text as a row of ids, padded at the end: (N, longest) int64."""
-        return pad([self.encode(text, max_len, start) for text in texts])
+    def batch(self, texts: Iterable[str], max_len: int | None = None) -> Tensor:
+        """Every text as a row of ids, padded at the end: (N, longest) int64, on the CPU."""
+        return pad([self.encode(text, max_len) for text in texts])
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Rows of different lengths as one tensor, <pad> at the end: (N, longest) int64.
+    """Rows of different lengths as one tensor, <pad> at the end: (N, longest) int64, on the CPU.
 
     >>> pad([[5, 2], [4, 3, 2]])
     tensor([[5, 2, 0],
             [4, 3, 2]])
     """
     if not rows:
-        return torch.zeros(0, 0, dtype=torch.int64)
-    tensors = [torch.tensor(row, dtype=torch.int64) for row in rows]
+        return torch.zeros(0, 0, dtype=torch.int64, device="cpu")
+    tensors = [torch.tensor(row, dtype=torch.int64, device="cpu") for row in rows]
     return pad_sequence(tensors, batch_first=True, padding_value=PAD)
 
 

@@ -1,13 +1,14 @@
 """Training: one loop for every model.
 
 `fit` runs the loop; `shuffled` makes batches of the rows of a data set. What a language model is
-trained on and with stands in `training.language`; a run that goes on where it was interrupted, in
-`recipes.resumed`.
+trained on and judged by stands in `training.language`; a callback that keeps a run in a file, so
+that it can go on after an interrupt, in `recipes.resumed`.
 """
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +17,20 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 Batch = Any  # whatever `batch(step)` gives and `loss(model, batch)` takes
+SCHEDULES = ("cosine", "constant")
 
 
 @dataclass
 class History:
-    """What happened during a run: loss of every step, tokens, seconds, how it ended, settings."""
+    """What happened during a run.
+
+    Attributes:
+        losses: of every step.
+        tokens: numbers in the first tensor of every batch, added up.
+        seconds: from the first step to the last; a run that goes on adds to its earlier seconds.
+        interrupted: whether the reader stopped it.
+        settings: of the call.
+    """
 
     losses: list[float] = field(default_factory=list)
     tokens: int = 0
@@ -34,74 +44,8 @@ class History:
         return len(self.losses)
 
 
-@dataclass
-class Run:
-    """One call of `fit`: a model and its optimizer, the settings, and what has happened so far."""
-
-    model: nn.Module
-    loss: Callable[[Any, Batch], Tensor]
-    settings: dict[str, Any]
-
-    def __post_init__(self) -> None:
-        rates = {name: self.settings[name] for name in ("lr", "weight_decay")}
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), fused=True, **rates)
-        self.history = History(settings=self.settings)
-        self.start = time.monotonic()
-
-    def go(
-        self,
-        batch: Callable[[int], Batch],
-        seconds: float,
-        on_step: Callable[[int, nn.Module], None] | None,
-        progress: bool,
-    ) -> None:
-        """Make steps until all are made, the seconds have passed, or the reader interrupts."""
-        history, steps, seed = self.history, self.settings["steps"], self.settings["seed"]
-        end, draws = history.seconds + seconds, torch.default_generator
-        silent = {} if progress else {"disable": True}  # unless told, tqdm asks TQDM_DISABLE
-        bar = tqdm(total=steps, initial=history.steps, unit="step", mininterval=0.5, **silent)
-        self.model.train()
-        with torch.random.fork_rng(devices=[]), bar:
-            try:
-                for step in range(history.steps, steps):
-                    if on_step is not None:
-                        on_step(step, self.model)
-                    draws.manual_seed(seed * 1_000_003 + step)  # the same step draws the same bits
-                    self.step(batch(step))
-                    self.show(bar)
-                    if history.seconds > end:
-                        break
-            except KeyboardInterrupt:
-                history.interrupted = True
-                bar.write(
-                    f"Interrupted after {history.steps} of {steps} steps; the model is usable."
-                )
-
-    def step(self, data: Batch) -> None:
-        """Loss, gradient, update, and a line in the history."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = _rate(self.history.steps, self.settings)
-        self.optimizer.zero_grad(set_to_none=True)
-        value = self.loss(self.model, data)
-        if not torch.isfinite(value):
-            raise FloatingPointError(
-                f"the loss became {value.item()}: lower the learning rate, or look for a 0/0 in it"
-            )
-        value.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.settings["clip"])
-        self.optimizer.step()
-        self.history.losses.append(value.item())
-        self.history.tokens += _size(data)
-        self.history.seconds = time.monotonic() - self.start
-
-    def show(self, bar: Any) -> None:
-        """Loss and pace beside the bar, every tenth step and after the last."""
-        bar.update()
-        history = self.history
-        if history.steps % 10 == 1 or history.steps == self.settings["steps"]:
-            pace = history.tokens / max(history.seconds, 1e-9)
-            told = f"loss {history.losses[-1]:.3f}, {pace:,.0f} tokens/s"
-            bar.set_postfix_str(told, refresh=False)
+OnStep = Callable[[int, nn.Module], None]
+Checkpoint = Callable[[nn.Module, torch.optim.Optimizer, History], None]
 
 
 def fit(
@@ -110,7 +54,6 @@ def fit(
     loss: Callable[[Any, Batch], Tensor],
     *,
     steps: int,
-    seconds: float = math.inf,
     lr: float = 1e-3,
     warmup: int = 0,
     schedule: str = "cosine",
@@ -118,71 +61,162 @@ def fit(
     weight_decay: float = 0.0,
     seed: int = 0,
     progress: bool = True,
-    on_step: Callable[[int, nn.Module], None] | None = None,
-    kind: Callable[..., Run] = Run,
+    on_step: OnStep | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> History:
     """Train a model in place with AdamW.
 
     Args:
-        model: anything whose parameters `loss` depends on.
+        model: anything whose parameters `loss` depends on; it stays on its device.
         batch: the data of a step, a function of its number, so that a run can be repeated
             and gone on with.
         loss: mean loss of a batch, a scalar.
-        steps: stop after so many steps,
-        seconds: or after so much time, whichever comes first.
+        steps: how many.
         lr: peak learning rate.
         warmup: steps of linear rise before the peak.
         schedule: "cosine" falls to a tenth of the peak at `steps`; "constant" stays.
         clip: largest norm of the whole gradient.
         weight_decay: of AdamW.
-        seed: of what happens inside (dropout); the caller's generator is left alone.
+        seed: of what happens inside (dropout); the caller's generators are left alone.
         progress: show a bar with the loss and the tokens per second.
         on_step: called as on_step(step, model) before each step and once after the last.
-        kind: of the run; such as `recipes.resumed.Resumed`, which keeps its state in a file.
+        checkpoint: called as checkpoint(model, optimizer, history) before the first step, when it
+            may put back what an earlier run left; after each step; and after an interrupt. See
+            `recipes.resumed`.
 
     Returns:
         the History. After an interrupt (Ctrl-C, the stop button) it says so, and the model is
         as the last finished step left it.
 
     Raises:
-        ValueError: if the schedule is unknown, there is no step to make, or the run to go on
-            with had other settings.
+        ValueError: if the schedule is unknown or there is no step to make.
         FloatingPointError: if the loss is no longer finite.
     """
-    if schedule not in ("cosine", "constant"):
+    if schedule not in SCHEDULES:
         raise ValueError(f"schedule is 'cosine' or 'constant', got {schedule!r}")
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
-    settings = {"steps": steps, "lr": lr, "warmup": warmup, "schedule": schedule}
-    settings |= {"clip": clip, "weight_decay": weight_decay, "seed": seed}
-    run = kind(model, loss, settings)
-    run.go(batch, seconds, on_step, progress)
-    if on_step is not None and not run.history.interrupted:
-        on_step(run.history.steps, model)
+    settings = {
+        "steps": steps,
+        "lr": lr,
+        "warmup": warmup,
+        "schedule": schedule,
+        "clip": clip,
+        "weight_decay": weight_decay,
+        "seed": seed,
+    }
+    on_step = on_step or _nothing
+    checkpoint = checkpoint or _nothing
+    history = History(settings=settings)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
+
+    checkpoint(model, optimizer, history)
+    start = time.monotonic() - history.seconds
+    model.train()
+    with _own_draws(model) as reseed, _progress_bar(history, progress) as bar:
+        try:
+            for step in range(history.steps, steps):
+                on_step(step, model)
+                reseed(seed * 1_000_003 + step)  # the same step draws the same numbers
+                for group in optimizer.param_groups:
+                    group["lr"] = _learning_rate(step, settings)
+                data = batch(step)
+
+                optimizer.zero_grad()
+                objective = loss(model, data)
+                value = _finite(objective.item())
+                objective.backward()
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+                optimizer.step()
+
+                history.losses.append(value)
+                history.tokens += _size(data)
+                history.seconds = time.monotonic() - start
+                _show(bar, history)
+                checkpoint(model, optimizer, history)
+        except KeyboardInterrupt:
+            history.interrupted = True
+            bar.write(f"Interrupted after {history.steps} of {steps} steps; the model is usable.")
+            checkpoint(model, optimizer, history)
+        else:
+            on_step(steps, model)
     model.eval()
-    return run.history
+    return history
 
 
-def _rate(step: int, settings: dict[str, Any]) -> float:
-    """The learning rate of a step."""
-    lr, warmup = settings["lr"], settings["warmup"]
+def _nothing(*_: Any) -> None:
+    """A callback that does nothing."""
+
+
+@contextmanager
+def _own_draws(model: nn.Module) -> Iterator[Callable[[int], Any]]:
+    """What is drawn inside leaves the caller's generators as they were.
+
+    Those are the CPU's and, for a model on another device, the ones of that device's type. Gives
+    the function that seeds them.
+    """
+    device = next(model.parameters()).device
+    if device.type == "cpu":
+        with torch.random.fork_rng(devices=[]):
+            yield torch.default_generator.manual_seed
+    else:
+        count = torch.get_device_module(device).device_count()
+        with torch.random.fork_rng(devices=range(count), device_type=device.type):
+            yield torch.manual_seed
+
+
+def _learning_rate(step: int, settings: dict[str, Any]) -> float:
+    """The learning rate of a step: up to the peak, then along the schedule."""
+    lr, warmup, steps = settings["lr"], settings["warmup"], settings["steps"]
     if step < warmup:
         return float(lr * (step + 1) / (warmup + 1))
     if settings["schedule"] == "constant":
         return float(lr)
-    done = (step - warmup) / max(1, settings["steps"] - warmup)
+    done = (step - warmup) / max(1, steps - warmup)
     return float(lr * (0.1 + 0.45 * (1 + math.cos(math.pi * done))))
 
 
+def _finite(value: float) -> float:
+    """The loss, if it is a number."""
+    if not math.isfinite(value):
+        raise FloatingPointError(
+            f"the loss became {value}: lower the learning rate, or look for a 0/0 in it"
+        )
+    return value
+
+
 def _size(data: Batch) -> int:
+    """Numbers in the first tensor of a batch; 1 if it holds none."""
     first = data[0] if isinstance(data, tuple | list) else data
-    return int(first.numel()) if isinstance(first, Tensor) else 1
+    return first.numel() if isinstance(first, Tensor) else 1
+
+
+def _progress_bar(history: History, progress: bool) -> Any:
+    """A bar that stands where the history stands."""
+    # tqdm reads the variable TQDM_DISABLE only where it is not told whether to show itself
+    hidden = {} if progress else {"disable": True}
+    return tqdm(
+        total=history.settings["steps"],
+        initial=history.steps,
+        unit="step",
+        mininterval=0.5,
+        **hidden,
+    )
+
+
+def _show(bar: Any, history: History) -> None:
+    """One step further; beside the bar loss and pace, every tenth step and after the last."""
+    bar.update()
+    if history.steps % 10 == 1 or history.steps == history.settings["steps"]:
+        pace = history.tokens / max(history.seconds, 1e-9)
+        text = f"loss {history.losses[-1]:.3f}, {pace:,.0f} tokens/s"
+        bar.set_postfix_str(text, refresh=False)
 
 
 def shuffled(
     tensors: Sequence[Tensor], batch_size: int, seed: int = 0
 ) -> Callable[[int], tuple[Tensor, ...]]:
-    """Rows of a data set in a new random order each epoch.
+    """Rows of a data set in a new random order each epoch, the same on every device.
 
     Args:
         tensors: all of the same length N, one row per item.
@@ -199,8 +233,9 @@ def shuffled(
 
     def batch(step: int) -> tuple[Tensor, ...]:
         epoch, place = divmod(step, per_epoch)
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-        rows = torch.randperm(n, generator=generator)[place * batch_size :][:batch_size]
-        return tuple(tensor[rows] for tensor in tensors)
+        generator = torch.Generator(device="cpu").manual_seed(seed * 1_000_003 + epoch)
+        order = torch.randperm(n, generator=generator, device="cpu")
+        rows = order[place * batch_size :][:batch_size]
+        return tuple(tensor[rows.to(tensor.device)] for tensor in tensors)
 
     return batch

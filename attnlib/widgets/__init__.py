@@ -1,9 +1,9 @@
 """Views of attention that work live, on a page without a kernel, and without a browser.
 
-`AttentionView` shows maps under sliders, also maps with a sign; `explore` shows a `Trace`, lists
-of traces with named axes, or what another library returned; `TextView` lets the reader type the
-text; `Frames` puts a slider over anything prepared beforehand. The drawing is one plain script,
-`widgets.js`, with no dependency and no build step.
+`AttentionView` shows the maps of one text under sliders; `explore` shows a `Trace`, lists of traces
+with named axes, or what another library returned; `TextView` lets the reader type the text;
+`Frames` puts a slider over anything prepared beforehand. What the browser draws is written in plain
+modules of JavaScript, without a dependency; `widgets.js` is the first to read.
 """
 
 from .attention_view import AttentionView, explore

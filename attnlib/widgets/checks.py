@@ -1,13 +1,13 @@
 """What a view is given, checked one piece at a time; every error says what came instead."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 TOLERANCE = 1e-3  # how far above 1 rounding may carry a weight
+LARGEST = 100_000_000  # weights in one view: more is more than a browser should hold
 SOFTMAX = "pass the weights after the softmax, not the scores"
 
 
@@ -23,79 +23,73 @@ def flatten(nested: Any, names: Sequence[str], what: str) -> tuple[list[Any], tu
     """Nested lists as one list, row by row, and the size of every level.
 
     Args:
-        nested: one level of lists (or of an array) for each of the names; none: a single item.
+        nested: one level of lists or tuples for each of the names; none: a single item.
         names: of the levels.
         what: the items are called in an error.
 
     >>> flatten([["a", "b"], ["c", "d"], ["e", "f"]], ("n", "t"), "frames")
     (['a', 'b', 'c', 'd', 'e', 'f'], (3, 2))
     """
-    level, sizes = [nested], []
+    items, sizes = [nested], []
     for name in names:
-        lists = [isinstance(one, list | tuple) or getattr(one, "ndim", 0) > 0 for one in level]
-        lengths = {len(one) if ok else -1 for one, ok in zip(level, lists, strict=True)}
+        lengths = {len(item) if isinstance(item, list | tuple) else -1 for item in items}
         if len(lengths) != 1 or min(lengths) < 1:
             raise ValueError(
                 f"{what} must be {len(names)} levels of lists, {tuple(names)}, all of one length "
                 f"and none empty; at {name!r} the lengths are {sorted(lengths)} (-1: no list)"
             )
         sizes.append(lengths.pop())
-        level = [inner for one in level for inner in one]
-    return level, tuple(sizes)
+        items = [inner for item in items for inner in item]
+    return items, tuple(sizes)
 
 
-def levels(nested: Any, innermost: Callable[[Any], bool]) -> int:
-    """How many levels of lists stand above the first thing of a kind; 0 where there is none.
+def check_numerals(name: str, array: Any, axes: Sequence[str]) -> Tensor:
+    """An array of any library, device and precision as finite float32 on the CPU.
 
-    >>> levels([["a"], ["b", "c"]], lambda one: isinstance(one, str))
-    2
+    Raises:
+        ValueError: if it is no array, has other axes, is empty, or an entry is not finite.
     """
-    count = 0
-    while isinstance(nested, list | tuple) and nested:
-        nested, count = nested[0], count + 1
-    return count if innermost(nested) else 0
+    try:
+        numerals = torch.as_tensor(array, device="cpu").detach().to(torch.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{name} must be one array of numbers {tuple(axes)}: {error}. Maps of texts of "
+            "different lengths are shown by explore, as a list of traces"
+        ) from None
+    if numerals.ndim != len(axes):
+        raise ValueError(
+            f"{name} must have {len(axes)} axes {tuple(axes)}, got shape {tuple(numerals.shape)}; "
+            "name the axes before the last two with `axes=`"
+        )
+    if numerals.numel() == 0:
+        raise ValueError(f"{name} are empty: shape {tuple(numerals.shape)} for axes {tuple(axes)}")
+    advice = "look for a softmax over nothing but −∞"
+    _refuse(name, numerals, ~numerals.isfinite(), "not finite", advice)
+    return numerals
 
 
-def check_weights(name: str, weights: Any, axes: Sequence[str], signed: bool) -> Tensor:
-    """Maps as float32 (*axes, query, key), in 0…1 or, where signed, of any finite size.
+def check_weights(name: str, weights: Any, axes: Sequence[str]) -> Tensor:
+    """Maps (*axes, query, key) as float32 in 0…1 on the CPU.
 
     That rows sum to 1 is *not* asked: a masked row is all zeros.
     """
-    try:
-        maps = torch.as_tensor(weights).detach().cpu().to(torch.float32)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{name} must be one array of numbers (*axes, query, key): {error}"
-        ) from None
-    expected = (*axes, "query", "key")
-    if maps.ndim != len(expected):
-        raise ValueError(
-            f"{name} must have {len(expected)} axes {expected}, got shape {tuple(maps.shape)}; "
-            "name the axes before (query, key) with `axes=`"
-        )
-    if maps.numel() == 0:
-        raise ValueError(f"{name} are empty: shape {tuple(maps.shape)} for axes {expected}")
-    least, most = (one.item() for one in maps.aminmax())  # NaN if there is one
-    if (0 <= least and most <= 1 + TOLERANCE) or (signed and math.isfinite(least + most)):
-        return maps
-    refuse(name, maps, ~maps.isfinite(), "not finite", "look for a softmax over nothing but −∞")
-    if not signed:
-        refuse(name, maps, maps < 0, "negative", f"{SOFTMAX}; a map with a sign needs signed=True")
-        refuse(name, maps, maps > 1 + TOLERANCE, "above 1", SOFTMAX)
+    maps = check_numerals(name, weights, (*axes, "query", "key"))
+    _refuse(name, maps, maps < 0, "negative", SOFTMAX)
+    _refuse(name, maps, maps > 1 + TOLERANCE, "above 1", SOFTMAX)
     return maps
 
 
-def refuse(name: str, maps: Tensor, fault: Tensor, what: str, advice: str) -> None:
+def _refuse(name: str, array: Tensor, fault: Tensor, what: str, advice: str) -> None:
     """Stop with the first entry that is at fault, if one is."""
     if fault.any():
         first = tuple(fault.nonzero()[0].tolist())
         raise ValueError(
-            f"{name} must be finite, and in 0…1 unless signed; {int(fault.sum())} of "
-            f"{maps.numel()} are {what} (the first, {maps[first].item():.4g}, at {first}): {advice}"
+            f"{int(fault.sum())} of {array.numel()} {name} are {what} (the first, "
+            f"{array[first].item():.4g}, at {first}): {advice}"
         )
 
 
-def check_list(name: str, tokens: Any) -> tuple[str, ...]:
+def check_strings(name: str, tokens: Any) -> tuple[str, ...]:
     """One non-empty tuple of strings."""
     if isinstance(tokens, str) or not isinstance(tokens, Sequence):
         raise ValueError(
@@ -111,44 +105,39 @@ def check_list(name: str, tokens: Any) -> tuple[str, ...]:
     return tuple(tokens)
 
 
-def check_fit(name: str, maps: Tensor, like: Tensor, queries: int, keys: int) -> None:
-    """Stop unless the maps have a row and a column per token, and the axes of the others."""
-    if maps.shape[:-2] != like.shape[:-2]:
-        raise ValueError(
-            f"all maps must have the same axes before (query, key); {name} has "
-            f"{tuple(maps.shape[:-2])}, the first {tuple(like.shape[:-2])}"
-        )
+def check_fit(maps: Tensor, queries: int, keys: int) -> None:
+    """Stop unless the maps have a row and a column for every token."""
     if tuple(maps.shape[-2:]) != (queries, keys):
         raise ValueError(
-            f"{name} has {maps.shape[-2]} queries and {maps.shape[-1]} keys, but there are "
+            f"weights have {maps.shape[-2]} queries and {maps.shape[-1]} keys, but there are "
             f"{queries} and {keys} tokens; if the keys are not the tokens, pass `sources=`"
         )
 
 
-def check_size(leaves: Sequence[Tensor], most: int) -> None:
+def check_size(maps: Sequence[Tensor]) -> None:
     """Stop if there is more than a browser can hold."""
-    count = sum(leaf.numel() for leaf in leaves)
-    if count > most:
+    count = sum(part.numel() for part in maps)
+    if count > LARGEST:
         raise ValueError(
-            f"a view shows at most {most:,} weights, and these maps have {count:,}: take a shorter "
-            "text, or fewer layers, such as Trace(trace.tokens, trace.attention[20:])"
+            f"a view shows at most {LARGEST:,} weights, and these maps have {count:,}: take a "
+            "shorter text, or fewer layers, such as Trace(trace.tokens, trace.pattern[20:])"
         )
 
 
 def check_labels(
     labels: Mapping[str, Sequence[object]], axes: Sequence[str], sizes: Sequence[int]
 ) -> tuple[tuple[str, ...], ...]:
-    """One label per position of every axis; 0, 1, 2, … where none are given."""
+    """One label per position of every axis; 0, 1, 2, … where there are none."""
     for name in labels:
         if name not in axes:
-            raise ValueError(f"labels are given for {name!r}, but the axes are {tuple(axes)}")
-    result = []
+            raise ValueError(f"labels name {name!r}, but the axes are {tuple(axes)}")
+    checked = []
     for name, size in zip(axes, sizes, strict=True):
-        given = tuple(str(label) for label in labels.get(name, range(size)))
-        if len(given) != size:
-            raise ValueError(f"axis {name!r} has {size} positions, but {len(given)} labels")
-        result.append(given)
-    return tuple(result)
+        strings = tuple(str(label) for label in labels.get(name, range(size)))
+        if len(strings) != size:
+            raise ValueError(f"axis {name!r} has {size} positions, but {len(strings)} labels")
+        checked.append(strings)
+    return tuple(checked)
 
 
 def check_index(index: Sequence[int], axes: Sequence[str], sizes: Sequence[int]) -> tuple[int, ...]:
@@ -160,17 +149,6 @@ def check_index(index: Sequence[int], axes: Sequence[str], sizes: Sequence[int])
         if not whole or not 0 <= i < size:
             raise ValueError(f"{name} must be an integer from 0 to {size - 1}, got {i!r}")
     return tuple(int(i) for i in index)
-
-
-def check_overlay(
-    overlay: Sequence[int], axes: Sequence[str], sizes: Sequence[int], signed: bool
-) -> tuple[int, ...]:
-    """Up to three different positions on the last axis; none for signed maps."""
-    if overlay and (signed or not axes):
-        raise ValueError("overlay is for weights with a last axis, and not for maps with a sign")
-    if len(overlay) > 3 or len(set(overlay)) < len(overlay):
-        raise ValueError(f"overlay must be up to three different positions, got {overlay}")
-    return tuple(check_index([i], axes[-1:], sizes[-1:])[0] for i in overlay)
 
 
 def check_start(

@@ -6,7 +6,7 @@ from typing import Any
 
 import traitlets
 
-from .checks import check_index, check_labels, flatten
+from .checks import check_axes, check_index, check_labels, flatten
 from .page import Shown
 
 
@@ -42,19 +42,20 @@ class Frames(Shown):
         labels: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
         start: int | Sequence[int] = 0,
     ) -> None:
-        names = (name,) if isinstance(name, str) else tuple(name)
-        self._flat, self._sizes = flatten(frames, names, "frames")
+        self._names = check_axes(name)
+        self._flat, self._sizes = flatten(frames, self._names, "frames")
         if labels is not None and not isinstance(labels, Mapping):
-            labels = {names[0]: labels}
-        shown = check_labels(labels or {}, names, self._sizes)
-        self._names = names
-        begin = (start,) * len(names) if isinstance(start, int) else tuple(start)
+            labels = {self._names[0]: labels}
+        checked = check_labels(labels or {}, self._names, self._sizes)
+        axes = [
+            {"name": axis, "labels": list(strings)}
+            for axis, strings in zip(self._names, checked, strict=True)
+        ]
         blob, entries = pack_frames(self._flat)
-        axes = [{"name": n, "labels": list(one)} for n, one in zip(names, shown, strict=True)]
         super().__init__(
             _spec={"kind": "frames", "axes": axes, "frames": entries, "packed": True},
             _blob=zlib.compress(blob),
-            index=begin,
+            index=(start,) * len(self._names) if isinstance(start, int) else tuple(start),
         )
 
     @traitlets.validate("index")

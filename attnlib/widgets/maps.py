@@ -1,20 +1,20 @@
-"""The maps of an attention view, checked and put together: tensors and tokens in, `Maps` out.
+"""The maps of an attention view, checked and put together: weights and tokens in, `Maps` out.
 
-Nothing here knows of widgets or of bytes. Maps of different lengths are padded with zeros here, so
-that nobody else has to; split words are joined by `attnlib.trace`.
+Nothing here knows of widgets or of bytes. Maps of texts of different lengths are padded with zeros
+here, so that nobody else has to; split words are joined by `attnlib.trace`.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, stack
 from torch.nn.functional import pad
 
+from attnlib.plots import visible
 from attnlib.trace import join_tokens, merge_words
 
 from . import checks
@@ -22,17 +22,31 @@ from .numbers import Numbers, check_numbers
 
 Floats = NDArray[np.float32]
 Names = tuple[str, ...]
-LARGEST = 100_000_000  # weights in one view: more is more than a browser should hold
 SPECIAL = r"^(\[[A-Z]+\]|<\|?/?[a-z_]+\|?>)$"  # [CLS], <s>, <|endoftext|>; JavaScript's too
 
 
 @dataclass(frozen=True)
+class Text:
+    """What the maps of one text are about.
+
+    Attributes:
+        queries: the destinations, one for each row of a map.
+        keys: the sources, one for each column.
+        word_ids: the word index of each token, if it is known, and the keys are the queries.
+    """
+
+    queries: Names
+    keys: Names
+    word_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Unit:
-    """The maps between one kind of unit, tokens or words.
+    """The maps between tokens, or between words.
 
     Attributes:
         name: "tokens" or "words".
-        weights: (*axes, rows, columns), zeros beyond the tokens of a shorter map.
+        weights: (*axes, rows, columns), zeros beyond the tokens of a shorter text.
         queries, keys: for every text, what its rows and columns are called.
     """
 
@@ -49,9 +63,8 @@ class Maps:
     Attributes:
         axes, sizes, labels: name, size and labels of every axis before (query, key).
         texts: the number of the text at each position of the first axes, those along which the
-            tokens change; `Unit.queries[number]` are its tokens.
+            text changes; `Unit.queries[number]` are its tokens.
         units: in which the maps can be shown, tokens first.
-        signed: whether entries may be negative.
         numbers: where the weights between tokens come from, if that is known.
     """
 
@@ -60,7 +73,6 @@ class Maps:
     labels: tuple[Names, ...]
     texts: NDArray[np.int64]
     units: tuple[Unit, ...]
-    signed: bool
     numbers: Numbers | None = None
 
     def unit(self, name: str) -> Unit:
@@ -69,181 +81,128 @@ class Maps:
         Raises:
             ValueError: if the view has none of that name.
         """
-        found = {unit.name: unit for unit in self.units}
-        if name not in found:
-            raise ValueError(f"this view has no {name!r} (it was made without `word_ids=`)")
-        return found[name]
+        for unit in self.units:
+            if unit.name == name:
+                return unit
+        raise ValueError(f"this view has no {name!r}: it does not know the words of its tokens")
 
-    def shown(self, index: Sequence[int], unit: str) -> tuple[Floats, Names, Names]:
+    def at(self, index: Sequence[int], unit: str) -> tuple[Floats, Names, Names]:
         """One map without its padding (queries, keys), its query tokens and its key tokens."""
         chosen = self.unit(unit)
         text = int(self.texts[tuple(index[: self.texts.ndim])])
         queries, keys = chosen.queries[text], chosen.keys[text]
         return chosen.weights[tuple(index)][: len(queries), : len(keys)].numpy(), queries, keys
 
-    def end(self, values: Floats, unit: str, scale: str) -> float:
-        """Where the colours of a map end, below 0 too if signed.
-
-        Args:
-            values: the map.
-            unit: "tokens" or "words".
-            scale: "max", at its own largest entry; "one", at 1 or, if signed, at the largest entry
-                of all maps.
-        """
-        if scale == "one" and not self.signed:
-            return 1.0
-        everything = self.unit(unit).weights.numpy() if scale == "one" else values
-        return float(abs(everything).max()) or 1.0
-
     def where(self, index: Sequence[int]) -> str:
         """The position in words, such as "layer 2, head 5"."""
-        named = zip(self.axes, self.labels, index, strict=False)
+        named = zip(self.axes, self.labels, index, strict=True)
         return ", ".join(f"{axis} {labels[i]}" for axis, labels, i in named)
 
 
-class Text(NamedTuple):
-    """What one map is about: its queries and keys, and the word of each token, if known."""
-
-    queries: Names
-    keys: Names
-    word_ids: tuple[int, ...] | None
-
-
-def prepare(
+def maps_of_array(
     weights: Any,
-    tokens: Any,
+    tokens: Sequence[str],
     *,
-    sources: Any = None,
-    axes: str | Sequence[str] = ("layer", "head"),
-    labels: Mapping[str, Sequence[object]] | None = None,
-    word_ids: Any = None,
-    signed: bool = False,
-    numbers: Sequence[Any] | None = None,
+    sources: Sequence[str] | None,
+    axes: str | Sequence[str],
+    labels: Mapping[str, Sequence[object]] | None,
+    numbers: tuple[Any, Any] | None,
 ) -> Maps:
-    """Check everything a view is given; the arguments are those of `AttentionView`."""
-    if word_ids is not None and (signed or sources is not None):
-        raise ValueError(
-            "`word_ids` sums weights of tokens, so it goes with no sources and no sign"
-        )
+    """The maps of one text in one array; the arguments are those of `AttentionView`."""
     names = checks.check_axes(axes)
-    outer = names[: _depth(weights, tokens, sources, names)]
-    items, sizes = checks.flatten(weights, outer, "weights")
-    texts = _texts(tokens, sources, word_ids, outer, sizes)
-    leaves = _leaves(items, texts, names[len(outer) :], sizes, signed)
-    checks.check_size(leaves, LARGEST)
-    different = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    places = np.array([different[text] for text in texts]).reshape(sizes)
-    units = _units(leaves, texts, list(different), sizes)
+    queries = checks.check_strings("tokens", tokens)
+    keys = queries if sources is None else checks.check_strings("sources", sources)
+    maps = checks.check_weights("weights", weights, names)
+    checks.check_fit(maps, len(queries), len(keys))
+    behind = None if numbers is None else check_numbers(maps, numbers, names)
+    return put_together([maps], [Text(queries, keys)], (), names, labels or {}, behind)
+
+
+def put_together(
+    leaves: Sequence[Tensor],
+    texts: Sequence[Text],
+    sizes: tuple[int, ...],
+    axes: Names,
+    labels: Mapping[str, Sequence[object]],
+    numbers: Numbers | None = None,
+) -> Maps:
+    """The maps of several texts as those of one view.
+
+    Args:
+        leaves: for each text (*inner, query, key) in float32 on the CPU; `inner` is the same.
+        texts: of each of them, in the same order; equal ones are kept once.
+        sizes: of the axes along which the text changes; their product is the number of texts.
+        axes: the names of these axes, and of the inner ones after them.
+        labels: axis → what its positions are called.
+        numbers: where the weights come from.
+    """
+    checks.check_size(leaves)
+    number_of = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    places = np.array([number_of[text] for text in texts]).reshape(sizes)
+    units = [_tokens(leaves, tuple(number_of), sizes)]
+    if all(text.word_ids is not None for text in texts):
+        units.append(_words(leaves, texts, tuple(number_of), sizes))
     shape = tuple(units[0].weights.shape[:-2])
-    named = checks.check_labels(labels or {}, names, shape)
-    behind = None if numbers is None else _numbers(numbers, leaves, names, sizes)
-    return Maps(names, shape, named, places, units, signed, behind)
+    named = checks.check_labels(labels, axes, shape)
+    return Maps(axes, shape, named, places, tuple(units), numbers)
 
 
-def ordinary(values: Floats, queries: Names, keys: Names) -> tuple[Floats, str]:
+def _tokens(leaves: Sequence[Tensor], different: Sequence[Text], sizes: tuple[int, ...]) -> Unit:
+    queries = tuple(text.queries for text in different)
+    keys = tuple(text.keys for text in different)
+    return Unit("tokens", _padded(leaves, sizes), queries, keys)
+
+
+def _words(
+    leaves: Sequence[Tensor],
+    texts: Sequence[Text],
+    different: Sequence[Text],
+    sizes: tuple[int, ...],
+) -> Unit:
+    merged = [
+        merge_words(leaf, text.word_ids or ()) for leaf, text in zip(leaves, texts, strict=True)
+    ]
+    words = tuple(join_tokens(text.queries, text.word_ids or ()) for text in different)
+    return Unit("words", _padded(merged, sizes), words, words)
+
+
+def _padded(leaves: Sequence[Tensor], sizes: tuple[int, ...]) -> Tensor:
+    """Maps (…, rows, columns) of different lengths as one tensor, zeros around the short ones."""
+    rows = max(leaf.shape[-2] for leaf in leaves)
+    columns = max(leaf.shape[-1] for leaf in leaves)
+    same = [pad(leaf, (0, columns - leaf.shape[-1], 0, rows - leaf.shape[-2])) for leaf in leaves]
+    return stack(same).reshape(*sizes, *same[0].shape)
+
+
+def strongest(weights: Floats, queries: Names, keys: Names) -> str:
+    """The strongest weight of a map in words, and what was left out of the search.
+
+    >>> strongest(np.array([[0.9, 0.1], [0.6, 0.4]]), ("[CLS]", "film"), ("[CLS]", "film"))
+    'Strongest weight 0.40, from “film” to “film” (special tokens apart).'
+    """
+    searched, apart = _ordinary(weights, queries, keys)
+    row, column = divmod(int(searched.argmax()), searched.shape[1])
+    weight = float(searched[row, column])
+    number = f"{weight:.2f}" if weight >= 0.01 or not weight else f"{weight:.2g}"
+    pair = f"from “{visible(queries[row])}” to “{visible(keys[column])}”"
+    return f"Strongest weight {number}, {pair}{f' ({apart} apart)' if apart else ''}."
+
+
+def _ordinary(weights: Floats, queries: Names, keys: Names) -> tuple[Floats, str]:
     """A map without what draws most weight anywhere, and the name of what was taken out, or "".
 
     Special tokens, and the first token of a causal map, become 0, unless that leaves nothing.
-
-    >>> ordinary(np.array([[0.9, 0.1], [0.6, 0.4]]), ("[CLS]", "film"), ("[CLS]", "film"))
-    (array([[0. , 0. ],
-           [0. , 0.4]]), 'special tokens')
     """
-    kept, causal = (
-        values.copy(),
-        values.shape[0] == values.shape[1] and not np.triu(values, 1).any(),
-    )
-    rows, columns = ([bool(re.match(SPECIAL, name)) for name in side] for side in (queries, keys))
+    special_rows = [bool(re.match(SPECIAL, name)) for name in queries]
+    special_columns = [bool(re.match(SPECIAL, name)) for name in keys]
+    causal = weights.shape[0] == weights.shape[1] and not np.triu(weights, 1).any()
+    apart = []
+    ordinary = weights.copy()
     if causal:
-        kept[0] = kept[:, 0] = 0
-    kept[rows] = 0
-    kept[:, columns] = 0
-    found = {"the first token": causal, "special tokens": any(rows) or any(columns)}
-    told = " and ".join(name for name, out in found.items() if out)
-    return (kept, told) if kept.any() else (values, "")
-
-
-def _depth(weights: Any, tokens: Any, sources: Any, names: Names) -> int:
-    """Along how many of the first axes the maps are nested lists, or the tokens change."""
-    depth = max(
-        checks.levels(weights, lambda one: getattr(one, "ndim", 0) > 0),
-        checks.levels(tokens, lambda one: isinstance(one, str)) - 1,
-        checks.levels(sources, lambda one: isinstance(one, str)) - 1,
-    )
-    if depth > len(names):
-        raise ValueError(f"there are {depth} levels of lists, but the axes are {names}: name each")
-    return max(depth, 0)
-
-
-def _texts(
-    tokens: Any, sources: Any, word_ids: Any, outer: Names, sizes: tuple[int, ...]
-) -> list[Text]:
-    """The text of every item: given once for all, or nested as the maps are."""
-
-    def each(name: str, given: Any, kind: type) -> list[Any]:
-        if checks.levels(given, lambda one: isinstance(one, kind)) < 2:
-            return [given] * math.prod(sizes)
-        flat, found = checks.flatten(given, outer, f"`{name}`")
-        if found != sizes:
-            raise ValueError(f"`{name}` is nested {found}, but the maps {sizes}")
-        return flat
-
-    queries = [checks.check_list("tokens", one) for one in each("tokens", tokens, str)]
-    keys = queries
-    ids: list[Any] = [None] * len(queries)
-    if sources is not None:
-        keys = [checks.check_list("sources", one) for one in each("sources", sources, str)]
-    if word_ids is not None:
-        ids = [tuple(map(int, one)) for one in each("word_ids", word_ids, int)]
-    return [Text(*one) for one in zip(queries, keys, ids, strict=True)]
-
-
-def _leaves(
-    items: list[Any], texts: list[Text], inner: Names, sizes: tuple[int, ...], signed: bool
-) -> list[Tensor]:
-    """The maps of every item, (*inner, query, key), checked."""
-    leaves: list[Tensor] = []
-    for place, item, text in zip(np.ndindex(sizes), items, texts, strict=True):
-        name = _name(place)
-        leaf = checks.check_weights(name, item, inner, signed)
-        leaves.append(leaf)
-        checks.check_fit(name, leaf, leaves[0], len(text.queries), len(text.keys))
-    return leaves
-
-
-def _units(
-    leaves: list[Tensor], texts: list[Text], different: list[Text], sizes: tuple[int, ...]
-) -> tuple[Unit, ...]:
-    queries, keys = tuple(t.queries for t in different), tuple(t.keys for t in different)
-    tokens = Unit("tokens", _padded(leaves, sizes), queries, keys)
-    if different[0].word_ids is None:
-        return (tokens,)
-    merged = [merge_words(leaf, t.word_ids or ()) for leaf, t in zip(leaves, texts, strict=True)]
-    words = tuple(join_tokens(t.queries, t.word_ids or ()) for t in different)
-    return tokens, Unit("words", _padded(merged, sizes), words, words)
-
-
-def _numbers(
-    pair: Sequence[Any], leaves: list[Tensor], names: Names, sizes: tuple[int, ...]
-) -> Numbers:
-    """The numbers behind all maps, from (queries, keys), each nested as the maps are."""
-    outer, inner, found = names[: len(sizes)], names[len(sizes) :], []
-    sides = [checks.flatten(part, outer, "queries and keys") for part in pair]
-    if len(sides) != 2 or any(shape != sizes for _, shape in sides):
-        raise ValueError(f"numbers must be (queries, keys), each nested {sizes} as the maps are")
-    for place, leaf, *two in zip(np.ndindex(sizes), leaves, *(s[0] for s in sides), strict=True):
-        found.append(check_numbers(_name(place), leaf, two, inner))
-    if len(widths := {one.queries.shape[-1] for one in found}) > 1:
-        raise ValueError(f"all queries and keys must have one width d_k, got {sorted(widths)}")
-    return Numbers(*(_padded(list(parts), sizes) for parts in zip(*found, strict=True)))
-
-
-def _name(place: tuple[int, ...]) -> str:
-    return "weights" + "".join(f"[{i}]" for i in place)
-
-
-def _padded(leaves: list[Tensor], sizes: tuple[int, ...]) -> Tensor:
-    """Maps (…, rows, columns) of different lengths as one tensor, zeros around the short ones."""
-    rows, columns = (max(leaf.shape[side] for leaf in leaves) for side in (-2, -1))
-    same = [pad(leaf, (0, columns - leaf.shape[-1], 0, rows - leaf.shape[-2])) for leaf in leaves]
-    return stack(same).reshape(*sizes, *same[0].shape)
+        apart.append("the first token")
+        ordinary[0] = ordinary[:, 0] = 0
+    if any(special_rows) or any(special_columns):
+        apart.append("special tokens")
+        ordinary[special_rows] = 0
+        ordinary[:, special_columns] = 0
+    return (ordinary, " and ".join(apart)) if ordinary.any() else (weights, "")

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .checks import check_weights
+from .checks import check_numerals
 
 CLOSE = 2.5e-3  # how far a weight of rounded queries and keys may be from the map's: two decimals
 
 
 class Numbers(NamedTuple):
-    """Where the weights of one item come from; any may be padded.
+    """Where the weights of all maps of one text come from.
 
     Attributes:
         queries: (*axes, query, d_k), float16 or float32.
@@ -26,7 +26,7 @@ class Numbers(NamedTuple):
     rows: Tensor
 
 
-def check_numbers(name: str, weights: Tensor, pair: Sequence[Any], axes: Sequence[str]) -> Numbers:
+def check_numbers(weights: Tensor, pair: tuple[Any, Any], axes: Sequence[str]) -> Numbers:
     """The numbers behind the weights (*axes, query, key); a weight of 0 is one that a mask hides.
 
     Queries and keys are rounded to half precision where every weight stays within `CLOSE`.
@@ -34,28 +34,35 @@ def check_numbers(name: str, weights: Tensor, pair: Sequence[Any], axes: Sequenc
     Raises:
         ValueError: if a shape does not fit, or softmax(q·k / √d_k) is not the map.
     """
-    q, k = (
-        check_weights(f"{kind} of {name}", part, axes, signed=True)
-        for kind, part in zip(("queries", "keys"), pair, strict=True)
-    )
+    if len(pair) != 2:
+        raise ValueError(f"numbers must be (queries, keys), got {len(pair)} arrays")
+    q = check_numerals("queries", pair[0], (*axes, "query", "d_k"))
+    k = check_numerals("keys", pair[1], (*axes, "key", "d_k"))
     *outer, rows, columns = weights.shape
     shapes = ((*outer, rows, q.shape[-1]), (*outer, columns, q.shape[-1]))
     if (tuple(q.shape), tuple(k.shape)) != shapes:
         raise ValueError(
-            f"queries and keys of {name} must be (*axes, query, d_k) and (*axes, key, d_k) for "
-            f"maps {tuple(weights.shape)}, got {tuple(q.shape)} and {tuple(k.shape)}"
+            f"queries must be (*axes, query, d_k) and keys (*axes, key, d_k) for maps "
+            f"{tuple(weights.shape)}, got {tuple(q.shape)} and {tuple(k.shape)}"
         )
-    for kind in (torch.float16, torch.float32):
-        rounded = q.to(kind), k.to(kind)
-        scores = rounded[0].float() @ rounded[1].float().mT / math.sqrt(q.shape[-1])
-        scores = scores.masked_fill(weights == 0, -math.inf)
-        largest = scores.amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).min)
-        powers = (scores - largest).exp()
-        total = powers.sum(-1, keepdim=True)
-        error = (powers / total.clamp(min=1) - weights).abs().max().item()
+    for dtype in (torch.float16, torch.float32):
+        numbers, recovered = _softmax(q.to(dtype), k.to(dtype), weights == 0)
+        error = (recovered - weights).abs().max().item()
         if error <= CLOSE:
-            return Numbers(*rounded, torch.cat([largest, total], -1))
+            return numbers
     raise ValueError(
-        f"softmax(q·k / √d_k) of these queries and keys differs from {name} by up to {error:.2g}: "
-        "pass those that made the map (turned, where positions are rotary), without edits"
+        f"softmax(q·k / √d_k) of these queries and keys differs from the weights by up to "
+        f"{error:.2g}: pass those that made the map (turned, where positions are rotary), without "
+        "edits"
     )
+
+
+def _softmax(q: Tensor, k: Tensor, hidden: Tensor) -> tuple[Numbers, Tensor]:
+    """The numbers of queries and keys, and the weights that they give; a hidden cell gets none."""
+    scores = q.float() @ k.float().mT / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(hidden, -math.inf)
+    least = torch.finfo(torch.float32).min  # a row that is hidden altogether has no largest score
+    largest = scores.amax(-1, keepdim=True).clamp(min=least)
+    powers = (scores - largest).exp()
+    total = powers.sum(-1, keepdim=True)
+    return Numbers(q, k, torch.cat([largest, total], -1)), powers / total.clamp(min=1)

@@ -45,17 +45,19 @@ class TextView(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type
     def __init__(
         self, trace: Callable[[str], Trace], text: str, max_tokens: int = 100, **options: Any
     ) -> None:
-        self._read, self._limit, self._options = trace, max_tokens, options
+        self._read = trace
+        self._limit = max_tokens
+        self._options = options
         self.trace = self._traced(text)
         self.view = explore(self.trace, **options)
         wide = ipywidgets.Layout(width="auto")
         self.text = ipywidgets.Text(
             text, description="your text", continuous_update=False, layout=wide
         )
-        self._told = ipywidgets.HTML()
-        self._tell(HOW)
+        self._status = ipywidgets.HTML()
+        self._say(HOW)
         self.text.observe(self._follow, "value")
-        super().__init__([self.text, self._told, self.view])
+        super().__init__([self.text, self._status, self.view])
 
     def _traced(self, text: str) -> Trace:
         if not text.strip():
@@ -70,13 +72,13 @@ class TextView(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no type
             trace = self._traced(change["new"])
             self.view.show(explore(trace, **self._options))
         except ValueError as error:
-            self._tell(f"{error} The maps below are still those of the text before.")
+            self._say(f"{error} The maps below are still those of the text before.")
             return
         self.trace = trace
-        self._tell(HOW)
+        self._say(HOW)
 
-    def _tell(self, sentence: str) -> None:
-        self._told.value = f'<span role="status">{html.escape(sentence)}</span>'
+    def _say(self, sentence: str) -> None:
+        self._status.value = f'<span role="status">{html.escape(sentence)}</span>'
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The live box and view; the view's picture and text for places without widgets."""

@@ -22,7 +22,7 @@ from nbgrader import utils
 
 from attnlib.check import MIME
 from attnlib.check.comparison import complaint
-from attnlib.check.means import reached, refused
+from attnlib.check.forbidden import names_used, refusal
 from attnlib.check.protocol import Raised, read_answers
 from grading.intake.restore import Restored, grade_id
 from grading.intake.sources import defines, statements
@@ -159,8 +159,8 @@ class Trial:
         """What is said of forbidden names in the function itself, and in what it rests on."""
         names, text = exercise(self.name)[self.task].forbidden, self.restored.answers[self.task]
         parts = [statement.text for statement in statements(text) or ()] or [text]
-        rest = [path for part in parts[1:] for path in reached(part)]
-        return refused(reached(parts[0]), names), refused(rest, names)
+        rest = [path for part in parts[1:] for path in names_used(part)]
+        return refusal(names_used(parts[0]), names), refusal(rest, names)
 
     def loss(self, verdict: Verdict, itself: str, rest: str) -> tuple[str, str]:
         """The status of a task that earns nothing, and the reason.

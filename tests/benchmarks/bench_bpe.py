@@ -28,7 +28,9 @@ def main() -> None:
         f"BPE training, {len(texts):,} reviews, {size:,} tokens: ours {our_time:.1f} s, "
         f"tokenizers {their_time:.1f} s, ratio {our_time / their_time:.1f}x"
     )
-    reference, seconds = timed(lambda: [found.ids for found in theirs.encode_batch_fast(texts)])
+    reference, seconds = timed(
+        lambda: [encoding.ids for encoding in theirs.encode_batch_fast(texts)]
+    )
     for state in ("cold", "warm"):
         ids, taken = timed(lambda: [ours.encode(text) for text in texts])
         if ids != reference:

@@ -18,6 +18,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
 PREPARE = """
+import time
 import torch
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import fit, next_token_loss, windows
@@ -25,8 +26,11 @@ torch.manual_seed(0)
 config = TransformerConfig(4096, d_model=64, layers=2, heads=4, d_ff=256, max_len=64)
 batch = windows(torch.randint(4096, (50_000,)), length=64, batch_size=16)
 def run(steps, seconds):
-    model = Transformer(config)
-    done = fit(model, batch, next_token_loss, steps=steps, seconds=seconds, progress=False)
+    model, end = Transformer(config), time.monotonic() + seconds
+    def stop(step, model):
+        if step and time.monotonic() > end:
+            raise KeyboardInterrupt  # as the stop button does
+    done = fit(model, batch, next_token_loss, steps=steps, progress=False, on_step=stop)
     return done.seconds * steps / done.steps
 warm = run(3, 5.0)
 """

@@ -70,7 +70,7 @@ def main() -> None:
     def maps_theirs() -> Any:
         return reference(ids[None], output_attentions=True).attentions
 
-    maps = lm.model.trace(ids).attention
+    maps = lm.model.trace(ids).pattern
     torch.testing.assert_close(maps, torch.cat(maps_theirs()), atol=1e-5, rtol=0)
     works = (lambda: lm.model.trace(ids), maps_theirs)
     compare(

@@ -17,6 +17,7 @@ from timing import chromium
 
 from attnlib.trace import Trace
 from attnlib.widgets import explore
+from attnlib.widgets.page import snippet
 
 SIZES = ((6, 12, 12), (12, 12, 128), (12, 12, 512), (30, 9, 128), (30, 9, 512))
 MOVES, WARM = 100, 10
@@ -75,10 +76,10 @@ def main() -> None:
             times.append(time.process_time())
             view._picture()
             times.append(time.process_time())
-            view.save_html(path)
+            path.write_text(snippet(view.state()), encoding="utf-8")
             page.goto(path.as_uri())
             page.wait_for_selector(".attn-read q", timeout=60_000)
-            weights = (one.attention.numel(), len(view._blob), path.stat().st_size)
+            weights = (one.pattern.numel(), len(view._blob), path.stat().st_size)
             maps, sent, saved = (f"{weight / 1e6:.1f}" for weight in weights)
             made, drawn = (after - start for start, after in pairwise(times))
             print(

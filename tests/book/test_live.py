@@ -139,8 +139,8 @@ def difference(answer: Any, model: Any, text: str, **changes: Any) -> float:
     """How far the maps, or the probabilities of the next token, are from Python's."""
     head = model.model.config.head
     trace = model.trace(text, keep=("logits",) if head else (), **changes)
-    maps = numbers(answer["maps"]).reshape(trace.attention.shape)
-    worst = np.abs(maps - trace.attention.numpy()).max()
+    maps = numbers(answer["maps"]).reshape(trace.pattern.shape)
+    worst = np.abs(maps - trace.pattern.numpy()).max()
     if head:
         logits = torch.tensor(numbers(answer["logits"]))
         p = next_distribution(logits) - next_distribution(trace.logits[-1])
@@ -168,7 +168,7 @@ def test_a_removed_head_is_removed_as_in_python(opened: Any) -> None:
     )
     heads = {23: 0, 24: 4}
     edits = {
-        ("mixed", layer): partial(torch.index_fill, dim=1, index=torch.tensor(head), value=0)
+        ("z", layer): partial(torch.index_fill, dim=1, index=torch.tensor(head), value=0)
         for layer, head in heads.items()
     }
     assert difference(cut, lm, text, edits=edits) < 1e-4

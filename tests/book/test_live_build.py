@@ -108,9 +108,7 @@ def test_a_view_leads_to_its_model_with_its_sentence() -> None:
         "the film was un ##watch ##able .".replace(" ##", ""),
     )
     assert live.words(state(explore(language_model().trace(text)))) == ("reviews-gpt", text)
-    other = explore(
-        Trace(("some", "where"), language_model().trace("I am").attention[:, :, :2, :2])
-    )
+    other = explore(Trace(("some", "where"), language_model().trace("I am").pattern[:, :, :2, :2]))
     assert live.words(state(other)) is None
     maps = np.tile(np.eye(2), (30, 9, 1, 1))
     assert live.words(state(AttentionView(maps, ["I", " am"]))) == ("smollm2", "I am")

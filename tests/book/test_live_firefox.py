@@ -53,7 +53,7 @@ def test_firefox_shows_the_maps_of_python(
     trace = model.trace(TEXT, keep=("logits",))
     maps = np.frombuffer(base64.b64decode(seen["maps"]), np.float32)
     assert len(seen["tokens"]) == len(trace.tokens)
-    assert np.abs(maps.reshape(trace.attention.shape) - trace.attention.numpy()).max() < 1e-4
+    assert np.abs(maps.reshape(trace.pattern.shape) - trace.pattern.numpy()).max() < 1e-4
     best = int(trace.logits[-1].argmax())
     share = f"{100 * trace.logits[-1].softmax(-1)[best]:.1f} %"
     assert seen["bar"] == model.tokenizer.tokens([best])[0].replace(" ", "·") + share

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib.models.edits import Edits
+from attnlib.models.transformer import Edits
 from attnlib.pretrained import smollm2
 from attnlib.pretrained.published import smollm2_file
 from book.export import READS
@@ -53,7 +53,7 @@ def differences(
     trace = smollm2().trace(text, keep=("logits",), edits=edits)
     maps = torch.from_numpy(found[0]).permute(1, 2, 0, 3)
     p = torch.from_numpy(found[2]).softmax(0) - trace.logits[-1].softmax(0)
-    return (maps - trace.attention).abs().sum(-1).max().item() / 2, p.abs().max().item()
+    return (maps - trace.pattern).abs().sum(-1).max().item() / 2, p.abs().max().item()
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=len)
@@ -78,7 +78,7 @@ def test_a_gate_of_nought_removes_a_head(run: Run) -> None:
     def without(head: int) -> Callable[[torch.Tensor], torch.Tensor]:
         return lambda mixed: mixed.index_fill(1, torch.tensor(head), 0)
 
-    edits: Edits = {("mixed", 23): without(0), ("mixed", 24): without(4)}
+    edits: Edits = {("z", 23): without(0), ("z", 24): without(4)}
     found = run(smollm2().encode(TEXTS[1]), gate=gate)
     assert max(differences(found, TEXTS[1], edits)) < 1e-4
     assert differences(found, TEXTS[1])[1] > 0.01

@@ -44,7 +44,7 @@ def untrained() -> list[list[Trace]]:
 
 def previous(trace: Trace) -> Tensor:
     """Weight on the token before, mean over a text: (layer, head)."""
-    return trace.attention.diagonal(-1, 2, 3).mean(-1)
+    return trace.pattern.diagonal(-1, 2, 3).mean(-1)
 
 
 def even_shares(trace: Trace) -> Tensor:
@@ -55,8 +55,8 @@ def even_shares(trace: Trace) -> Tensor:
 def test_rows_sum_to_one_and_columns_do_not(trained):
     gpt = language_model("reviews-gpt")
     for trace in (*trained, *map(gpt.trace, TEXTS)):
-        assert (trace.attention.sum(-1) - 1).abs().max() < 1e-5
-    columns = [trace.attention.sum(-2) / len(trace.tokens) for trace in trained]
+        assert (trace.pattern.sum(-1) - 1).abs().max() < 1e-5
+    columns = [trace.pattern.sum(-2) / len(trace.tokens) for trace in trained]
     assert interval([each.max() for each in columns])[0] > 0.7
     assert max(each.min() for each in columns) < 0.01
     with pytest.raises(ValueError, match="sum"):
@@ -84,10 +84,10 @@ def test_a_word_in_the_place_of_cls_receives_as_much():
         low, high = interval([CHAPTER.kept(text, word) for text in TEXTS[:8]])
         assert 0.95 < low < high < 1.05
     text = TEXTS[0]
-    assert torch.equal(CHAPTER.read(text).attention, CHAPTER.encoder.trace(text).attention)
+    assert torch.equal(CHAPTER.read(text).attention, CHAPTER.encoder.trace(text).pattern)
     other = CHAPTER.read(text, "film")
     assert other.tokens == ("film", *CHAPTER.encoder.trace(text).tokens[1:])
-    assert not torch.equal(other.attention, CHAPTER.encoder.trace(text).attention)
+    assert not torch.equal(other.pattern, CHAPTER.encoder.trace(text).pattern)
 
 
 def test_in_a_very_short_text_other_heads_look_back_too():

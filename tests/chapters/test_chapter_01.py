@@ -8,7 +8,6 @@ import pytest
 import torch
 from chapter_code import definitions
 from chapter_rules import CHAPTERS
-from each import each
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -108,7 +107,7 @@ def test_a_zero_layer_model_is_one_table_of_low_rank():
     assert (pairs(ids)[differ, -1] != pairs(other)[differ, -1]).any(-1).all()
 
 
-@each("name", ["zero-layer", "ngram-3", "ngram-5", "reviews-gpt"])
+@pytest.mark.parametrize("name", ["zero-layer", "ngram-3", "ngram-5", "reviews-gpt"])
 def test_a_token_outside_the_window_changes_no_bit(name):
     net, ids = pretrained.load(name), rows()[:1, :30]
     width = {"zero-layer": 1, "ngram-3": 2, "ngram-5": 4, "reviews-gpt": 30}[name]
@@ -133,7 +132,7 @@ def test_counts_beat_the_networks_and_mixing_beats_both():
     assert network_loss("reviews-gpt").mean() < counts.mean()
 
 
-@each("name", NETWORKS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_every_one_of_three_trainings_is_behind_the_counts_and_helps_them(name):
     """Of 200 reviews; the control is another counter in the network's place."""
     behind, mixed, counters = (

@@ -35,7 +35,7 @@ def ids_of(text: str) -> Tensor:
 @torch.no_grad()
 def all_layers(e: Tensor) -> Tensor:
     """What MiniLM's six layers make of vectors (T, d_model)."""
-    return [state.residual[0] for state in CHAPTER.model.run(e[None])][-1]
+    return [state.resid_post[0] for state in CHAPTER.model.run(e[None])][-1]
 
 
 @torch.no_grad()
@@ -183,7 +183,7 @@ def cls_in_the_middle(text: str) -> Tensor:
     ids[0], ids[middle] = CHAPTER.encoder.encode("film")[1], cls
     e = CHAPTER.model.embed_norm(CHAPTER.model.W_E[ids] + CHAPTER.W_p[20 : 20 + len(ids)])
     maps = torch.stack(
-        [layer.attention[0] for layer in CHAPTER.model.run(e[None], need_weights=True)]
+        [layer.pattern[0] for layer in CHAPTER.model.run(e[None], need_weights=True)]
     )
     others = torch.arange(len(ids)) != middle
     return maps[:, :, others, middle].mean((1, 2)) * len(ids)
@@ -201,7 +201,7 @@ def test_either_mark_keeps_the_sink_and_without_both_little_is_left():
         given = [CHAPTER.received(torch.cat([first, ids_of(text)[1:]]), 20) for text in TEXTS]
         assert torch.stack(given).mean(0).max() < 4
     ids = ids_of(TEXTS[0])
-    expected = CHAPTER.encoder.trace(TEXTS[0]).attention[:, :, 1:, 0].mean((1, 2)) * len(ids)
+    expected = CHAPTER.encoder.trace(TEXTS[0]).pattern[:, :, 1:, 0].mean((1, 2)) * len(ids)
     torch.testing.assert_close(CHAPTER.received(ids), expected, rtol=1e-3, atol=1e-3)
 
 
@@ -213,13 +213,13 @@ def read() -> list[Trace]:
 
 @pytest.mark.long
 def test_smollm2_looks_back_with_four_heads_in_long_texts_too(read):
-    previous = torch.stack([t.attention.diagonal(-1, 2, 3)[..., 1:].mean(-1) for t in read])
+    previous = torch.stack([t.pattern.diagonal(-1, 2, 3)[..., 1:].mean(-1) for t in read])
     heads = (previous.mean(0) > 0.5).nonzero().tolist()
     assert heads == [[1, 2], [2, 1], [11, 1], [16, 0]]
     assert previous.mean(0).max() < 0.9, "none does so always"
     ids = torch.tensor(smollm2().encode(reviews("imdb").test.texts[200] * 3))
     short, long = (
-        smollm2().model.trace(ids[:n]).attention.diagonal(-1, 2, 3)[..., 1:].mean(-1)
+        smollm2().model.trace(ids[:n]).pattern.diagonal(-1, 2, 3)[..., 1:].mean(-1)
         for n in (64, 256)
     )
     for layer, number in heads:
@@ -238,7 +238,7 @@ def test_smollm2s_sink_is_the_first_place_whatever_stands_there(read):
     ids = torch.tensor(lm.encode(TEXTS[0]))
     middle = len(ids) // 2
     ids[middle] = ids[0]
-    attention = lm.model.trace(ids).attention[12:, :, middle + 4 :]
+    attention = lm.model.trace(ids).pattern[12:, :, middle + 4 :]
     assert attention[..., middle].mean() < 0.1 * attention[..., 0].mean()
 
 

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.decoding import beam_search, generate, greedy
-from attnlib.models.config import TransformerConfig
+from attnlib.models import TransformerConfig
 from attnlib.models.transformer import Transformer
 from attnlib.positions import rotate, sinusoidal
 from attnlib.training.language import token_stream

@@ -25,7 +25,7 @@ from attnlib.data import reviews
 from attnlib.models.ngram import CountModel
 from attnlib.pretrained import LanguageModel
 from attnlib.tokenizers.bpe import BPE
-from attnlib.tokenizers.merges import apply_merges, learn_merges, pre_tokenize
+from attnlib.tokenizers.merges import pre_tokenize
 from attnlib.training.language import bits_per_byte, token_stream
 
 CHAPTER = definitions("06_bpe", "longest_match", "both_cuts", "nats", "shape", "same_text")
@@ -169,13 +169,11 @@ def test_bytes_per_token_stay_below_bytes_per_pre_token_unless_nothing_is_cut_fi
         assert bytes_per_token(bpe, texts) < ceiling
         assert all(len(bpe.encode(text)) >= len(pre_tokenize(text)) for text in texts)
     assert bytes_per_token(gpt2(), texts) > 0.9 * ceiling
-    free = learn_merges(Counter(train_texts()[5_000:6_000]), 16_000, progress=False)
-    reached = []
-    for vocabulary in (8_192, 16_257):
-        merges = free[: vocabulary - 257]
-        joins = {chr(a) + chr(b): chr(256 + i) for i, (a, b) in enumerate(merges)}
-        tokens = sum(len(apply_merges(text, merges, joins)) for text in texts)
-        reached.append(size(texts) / tokens)
+    free = BPE.train(train_texts()[5_000:6_000], 16_257, scheme="uncut", progress=False)
+    reached = [
+        bytes_per_token(BPE(free.merges[: vocabulary - 257], scheme="uncut"), texts)
+        for vocabulary in (8_192, 16_257)
+    ]
     assert reached[0] < ceiling < reached[1] / 1.03
 
 
@@ -254,7 +252,8 @@ def test_of_counted_models_with_their_best_n_bytes_look_best_and_are_last() -> N
         bpe = BPE(learned().merges[:k])
         stream, read = token_stream(new, bpe), token_stream(texts, bpe)
         nats = min(
-            CountModel(n, bpe.vocab_size).fit(read).nats_per_token(stream) for n in (2, 3, 4, 5, 6)
+            CountModel(n, bpe.vocab_size).fit(read).losses(stream)[0].mean().item()
+            for n in (2, 3, 4, 5, 6)
         )
         best.append((math.exp(nats), bits_per_byte(nats, len(stream), size(new))))
     perplexities, bits = zip(*best, strict=True)
@@ -277,7 +276,7 @@ def test_merges_of_the_web_cost_a_little_and_the_test_reviews_nothing() -> None:
     for bpe in (pretrained.tokenizer(), BPE(large.merges[:3_839])):
         stream = token_stream(new, bpe)
         model = CountModel(3, bpe.vocab_size).fit(token_stream(train_texts()[:1_500], bpe))
-        bits.append(bits_per_byte(model.nats_per_token(stream), len(stream), size(new)))
+        bits.append(bits_per_byte(model.losses(stream)[0].mean().item(), len(stream), size(new)))
     assert abs(bits[0] - bits[1]) < 0.001
 
 

@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 
 from attnlib import pretrained
 from attnlib.explain.adversary import exact_adversary
-from attnlib.explain.faithfulness import kendall, permute, random_scores, uniform
+from attnlib.explain.faithfulness import kendall, permute, random_scores
 from attnlib.explain.heads import interval
 from attnlib.explain.saliency import leave_one_out
 from attnlib.pretrained import classifier
@@ -24,7 +24,7 @@ from attnlib.training.classification import (
     predict,
     read,
 )
-from recipes.classification import accuracy
+from recipes.classification import accuracy, uniform
 
 CHAPTER = definitions(
     "07_is_attention_explanation",

@@ -5,18 +5,21 @@ import itertools
 import pytest
 import torch
 from chapter_code import definitions
+from scipy.optimize import linprog
 
 from attnlib.explain.aggregation import rollout
 from attnlib.explain.faithfulness import jensen_shannon, kendall, permute, random_scores
 from attnlib.explain.heads import interval
-from attnlib.explain.saliency import aggregate, gradient, integrated_gradients, leave_one_out
+from attnlib.explain.saliency import gradient, integrated_gradients, leave_one_out
 from attnlib.pretrained import classifier
 from attnlib.training.classification import Examples, classify_all, predict, read
 
-MEASURES = definitions("more/07_measures", "sizes", "told", "shifted", "alike", "last_word_first")
+MEASURES = definitions(
+    "more/07_measures", "sizes", "told", "per_word", "shifted", "alike", "last_word_first"
+)
 ONE_MAP = definitions(
     "more/07_one_map",
-    *("LAYERS", "HEADS", "READINGS", "one_map", "row_of", "every_scheme", "falls", "flows"),
+    *("LAYERS", "HEADS", "READINGS", "one_map", "row_of", "every_scheme", "falls", "flow", "flows"),
 )
 
 
@@ -39,8 +42,23 @@ def test_which_gradient_agrees_with_leaving_out(few):
     left_out = leave_one_out(predict(lstm), few.ids, few.mask).abs()
     assert kendall(MEASURES.sizes(lstm, few), left_out, few.mask).nanmean() > 0.7
     G = gradient(lstm.scorer(few.mask, detach=True), lstm.embed(few.ids))
-    for how in ("l1", "l2"):
-        assert abs(kendall(aggregate(G, how), left_out, few.mask).nanmean()) < 0.06
+    for name in ("G-l1", "G-l2"):
+        found = kendall(MEASURES.per_word(G)[name], left_out, few.mask)
+        assert abs(found.nanmean()) < 0.06
+
+
+@pytest.mark.claim(25)
+@pytest.mark.parametrize("d", [1, 2, 9])
+def test_one_number_per_word_is_its_formula(d):
+    G = torch.randn(2, 4, d, generator=torch.Generator().manual_seed(d), dtype=torch.float64)
+    average, l1, l2 = MEASURES.per_word(G).values()
+    for n, t in itertools.product(range(2), range(4)):
+        row = G[n, t].tolist()
+        assert average[n, t].item() == pytest.approx(sum(row) / d)
+        assert l1[n, t].item() == pytest.approx(sum(map(abs, row)) / d)
+        assert l2[n, t].item() == pytest.approx(sum(g * g for g in row) ** 0.5)
+    assert (l2 <= d * l1 + 1e-12).all(), "‖∇‖₂ ≤ ‖∇‖₁"
+    assert (d**0.5 * l1 <= l2 + 1e-12).all(), "‖∇‖₁ ≤ √d ‖∇‖₂"
 
 
 @pytest.mark.claim(31)
@@ -157,6 +175,24 @@ def test_every_scheme_is_ranked_and_signed_scores_are_ahead_of_the_best(rt):
     along = side * integrated_gradients(score, x, steps=8)[:, 1:]
     assert interval(ONE_MAP.falls(former, tested, along) - fell)[0] > 0.2
     assert interval(ONE_MAP.falls(former, tested, along.abs()) - fell)[1] < 0.12
+
+
+def test_flow_is_the_largest_by_linear_programming():
+    """Over the edges of the network: what enters a node leaves it."""
+    A = (2 * torch.randn(2, 2, 3, 3, generator=torch.Generator().manual_seed(4))).softmax(-1)
+    W = A.mean(1) / 2 + torch.eye(3) / 2
+    edges = [(k, u, t) for k in range(2) for t in range(3) for u in range(3)]  # from u to t
+    for source in range(3):
+        widths = [W[k, t, u].item() for k, u, t in edges]
+        open_to = [(k == 1 or u == source) and (k == 0 or t == 0) for k, u, t in edges]
+        bounds = [(0, width * is_open) for width, is_open in zip(widths, open_to, strict=True)]
+        balance = [
+            [(k == 0 and t == node) - (k == 1 and u == node) for k, u, t in edges]
+            for node in range(3)
+        ]
+        gain = [-(k == 1 and t == 0) for k, u, t in edges]
+        best = linprog(gain, A_eq=balance, b_eq=[0] * 3, bounds=bounds)
+        assert ONE_MAP.flow(A)[source].item() == pytest.approx(-best.fun, abs=1e-5)
 
 
 @pytest.mark.claim(29)

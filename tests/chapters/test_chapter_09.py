@@ -171,10 +171,10 @@ NAMES = ("Tom Hanks", "John Hanks", "Bill Cosby")
 def lost_by_not_hearing(model, h, ids):
     """Share of the gain lost if queries, keys or values of layer 1 do not hear head 0.h."""
     first, _ = model.run(model.embed(ids))
-    mixed, W_O = first.mixed[:, h], model.blocks[0].attention.W_O[h]
-    heard = next(model.run(first.residual - (mixed - mixed.mean((0, 1))) @ W_O, first=1))
+    mixed, W_O = first.z[:, h], model.blocks[0].attention.W_O[h]
+    heard = next(model.run(first.resid_post - (mixed - mixed.mean((0, 1))) @ W_O, first=1))
     found, whole = {}, CHAPTER.gain_of(model, ids).mean()
-    for way in ("queries", "keys", "values"):
+    for way in ("q", "k", "v"):
         part = getattr(heard, way)
 
         def deaf(ids, part=part, way=way):
@@ -193,14 +193,14 @@ def test_the_previous_token_head_speaks_through_the_keys_and_no_other_way():
         model = pretrained.language_model(name).model
         previous = pretrained.history(name)["previous"][-1, 0]
         giver = int(previous.argmax())
-        for way in ("queries", "keys", "values"):
+        for way in ("q", "k", "v"):
             effect = CHAPTER.restored(model, prompts, way).median(0).values
             expected = torch.zeros(4)
-            expected[giver] = float(way == "keys")
+            expected[giver] = float(way == "k")
             assert (effect - expected).abs().max() < 0.15
         for h in range(4):
             for way, lost in lost_by_not_hearing(model, h, ids).items():
-                assert lost > 0.9 if (h, way) == (giver, "keys") else lost < 0.1
+                assert lost > 0.9 if (h, way) == (giver, "k") else lost < 0.1
 
 
 def test_without_the_previous_token_head_there_is_no_induction(run):
@@ -209,9 +209,9 @@ def test_without_the_previous_token_head_there_is_no_induction(run):
     first, whole = next(model.run(model.embed(ids))), CHAPTER.gain_of(model, ids).mean()
     before = CHAPTER.prefix_matching(model, ids).max()
     for h in range(4):
-        edits = {("mixed", 0): CHAPTER.replaced(h, first.mixed[:, h].mean((0, 1)))}
+        edits = {("z", 0): CHAPTER.replaced(h, first.z[:, h].mean((0, 1)))}
         *_, last = model.run(model.embed(ids), need_weights=True, edits=edits)
-        after = circuits.offset_score(last.attention, 59, 60).mean(0).max()
+        after = circuits.offset_score(last.pattern, 59, 60).mean(0).max()
         left = CHAPTER.gain_of(lambda ids, e=edits: model(ids, edits=e), ids).mean() / whole
         assert after < 0.1 if h == giver else after > 0.8 * before
         assert left < 0.1 if h == giver else left > 0.9
@@ -300,16 +300,16 @@ def test_a_previous_token_head_speaks_through_keys_in_smollm2_too(smol):
     """Head 16.0 into layer 17, against another head of its layer."""
     model, said = smol
     _, states = said["random"]
-    stream, before = states[16].residual, CHAPTER.matching(states, 24)[17, [3, 4]]
+    stream, before = states[16].resid_post, CHAPTER.matching(states, 24)[17, [3, 4]]
     for h in (0, 5):
-        mixed, W_O = states[16].mixed[:, h], model.blocks[16].attention.W_O[h]
+        mixed, W_O = states[16].z[:, h], model.blocks[16].attention.W_O[h]
         heard = next(model.run(stream - (mixed - mixed.mean((0, 1))) @ W_O, first=17))
-        for way in ("queries", "keys", "values"):
+        for way in ("q", "k", "v"):
             part = getattr(heard, way)
             edits = {(way, 17): lambda _, part=part: part}
             state = next(model.run(stream, first=17, edits=edits, need_weights=True))
-            after = circuits.offset_score(state.attention[:, [3, 4]], 23, 24).mean(0)
-            if (h, way) == (0, "keys"):
+            after = circuits.offset_score(state.pattern[:, [3, 4]], 23, 24).mean(0)
+            if (h, way) == (0, "k"):
                 assert after.max() < 0.1 * before.min()
             else:
                 assert (after > 0.8 * before).all()
@@ -318,7 +318,7 @@ def test_a_previous_token_head_speaks_through_keys_in_smollm2_too(smol):
 def test_direct_is_not_total_for_the_induction_heads_of_smollm2(smol):
     model, said = smol
     ids, states = said["random"]
-    base = CHAPTER.second_loss(model, states[-1].residual, ids, 24)
+    base = CHAPTER.second_loss(model, states[-1].resid_post, ids, 24)
 
     def cost(heads, direct):
         stream = CHAPTER.without(model, ids, states, heads, direct)
@@ -334,4 +334,4 @@ def test_direct_is_not_total_for_the_induction_heads_of_smollm2(smol):
     states = CHAPTER.states_of(two, again)
     total, direct = (CHAPTER.without(two, again, states, [(1, 0)], kind) for kind in (False, True))
     assert torch.allclose(total, direct, atol=1e-4)
-    assert not torch.allclose(total, states[-1].residual, atol=0.1)
+    assert not torch.allclose(total, states[-1].resid_post, atol=0.1)

@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 import torch
 from chapter_code import definitions
-from each import each
 
 from attnlib import pretrained
 from attnlib.data import reviews
@@ -39,7 +38,7 @@ CHAPTER = definitions(
     "10_heads",
     *("encoder", "pieces", "read", "relation", "same_length", "maps_of", "unmarked", "at_offsets"),
     *("chosen", "against_offset", "drawn", "usual", "nearest", "exchanged", "random_heads"),
-    *("block", "E", "inside", "prepared", "gathered", "finished", "probe", "finds", "replaced"),
+    *("E", "inside", "prepared", "gathered", "finished", "probe", "finds", "replaced"),
 )
 ROLES = definitions(
     "more/10_roles",
@@ -283,9 +282,9 @@ def weights_of(pattern, causal=False, noise=0.0, seed=0, length=30, boundary=12)
     return ROLES.planted_map(pattern, length, boundary, generator, noise, causal)
 
 
-@each("causal", [False, True])
-@each("noise", [0.0, 0.5])
-@each("pattern", ROLES.PATTERNS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+@pytest.mark.parametrize("pattern", ROLES.PATTERNS)
 def test_a_planted_map_is_a_map_of_weights(pattern, causal, noise):
     A = weights_of(pattern, causal, noise)
     Trace(tuple(map(str, range(30))), A[None, None])  # checks the weights
@@ -296,7 +295,7 @@ def test_a_planted_map_is_a_map_of_weights(pattern, causal, noise):
 
 
 @pytest.mark.claim(43)
-@each("seed", range(5))
+@pytest.mark.parametrize("seed", range(5))
 def test_each_pattern_is_what_its_name_says(seed):
     vertical = weights_of("vertical", seed=seed)
     assert torch.allclose(vertical, vertical[:1].expand(30, 30))

@@ -120,7 +120,7 @@ def test_a_probe_of_the_embeddings_that_runs_two_layers_is_the_probe_of_layer_2(
         apart = torch.stack([E[0, [0, int(k), -1]] for k in places])
         for embedded, at, said in ((E, (0, places), large), (apart, (slice(None), 1), alone)):
             layers = CHAPTER.minilm.model.run(embedded)
-            x = (next(layers), next(layers))[1].residual
+            x = (next(layers), next(layers))[1].resid_post
             said.append(probe(x[at][:, None]).argmax(-1)[:, 0])
     second = probe(corpus.states["MiniLM"][corpus.test][:, [2]]).argmax(-1)[:, 0]
     tags = corpus.tags[corpus.test]

@@ -19,7 +19,7 @@ CHAPTER = definitions(
     *("part", "farthest", "freedom", "tau", "four_taus", "of_classifier", "generator"),
 )
 REACH = definitions("more/12_reach", "score_map", "jacobian", "trained", "distance")
-KEEP = ("values", "head_outputs")
+KEEP = ("v", "head_outputs")
 TEXT = "the plot is thin, the jokes are old, and yet i would see it again with my friends"
 
 
@@ -37,7 +37,7 @@ def real(classifier):
     """A, T, V and a basis of the null space for the row that is read, on another sentence."""
     trace = classifier.trace(TEXT, keep=KEEP)
     A, T, _ = CHAPTER.parts(trace, classifier.model.encoder.blocks)
-    return A[1, 0], T[1, 0], trace.values[1, 0].double(), ident.null_space(T[1, 0])
+    return A[1, 0], T[1, 0], trace.v[1, 0].double(), ident.null_space(T[1, 0])
 
 
 @pytest.mark.claim(49)
@@ -115,7 +115,7 @@ def test_the_rank_grows_with_the_length_up_to_the_values_and_one():
         for n in (10, 32, 33, 34, 70):
             states = minilm.model.run(minilm.model.embed(ids[None, :n]))
             state = [next(states), next(states)][1]
-            T = state.values[0].double() @ state.W_O.double()
+            T = state.v[0].double() @ minilm.model.blocks[1].attention.W_O.double()
             ranks = ident.numerical_rank(ident.with_ones(T))
             assert (ranks == min(n, 33)).all()
             assert n < 33 or (ident.numerical_rank(T) == 32).all()

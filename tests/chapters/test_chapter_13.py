@@ -35,8 +35,8 @@ def test_the_cone_is_a_small_and_shrinking_part_of_the_span(deep):
     """The sharper null: directions in the span of the values, where the outputs lie, too."""
     shares = []
     for text in TEXTS[20:26]:
-        trace = deep.trace(text, keep=("values",))
-        for values, weights in zip(trace.values[:, 0], trace.attention[:, 0], strict=True):
+        trace = deep.trace(text, keep="v")
+        for values, weights in zip(trace.v[:, 0], trace.pattern[:, 0], strict=True):
             drawn_inside = CHAPTER.within(values, 40)
             rebuilt = drawn_inside @ torch.linalg.pinv(values) @ values
             assert torch.allclose(rebuilt, drawn_inside, atol=1e-3)
@@ -55,12 +55,12 @@ def test_the_cone_is_a_small_and_shrinking_part_of_the_span(deep):
 @pytest.mark.claim(77)
 def test_a_common_part_of_the_keys_moves_their_cosine_and_no_weight():
     minilm = pretrained.minilm()
-    trace = minilm.trace(TEXTS[5], keep=("queries", "keys"))
-    q, k = trace.queries.double(), trace.keys.double()
+    trace = minilm.trace(TEXTS[5], keep=("q", "k"))
+    q, k = trace.q.double(), trace.k.double()
     scale = k.shape[-1] ** 0.5
     far = k + 100 * drawn(6, 12, 1, k.shape[-1])
     weights = (q @ far.mT / scale).softmax(-1)
-    assert torch.allclose(weights, trace.attention.double(), atol=1e-4)
+    assert torch.allclose(weights, trace.pattern.double(), atol=1e-4)
     assert mean_cosine(far).min() > 0.95
     assert mean_cosine(k).mean() < 0.8
     other = k + drawn(*k.shape)  # not common: a part of its own for every key
@@ -69,8 +69,8 @@ def test_a_common_part_of_the_keys_moves_their_cosine_and_no_weight():
 
 @pytest.mark.claim(77)
 def test_a_common_part_of_the_values_is_no_choice(deep):
-    trace = deep.trace(TEXTS[6], keep="values")
-    A, V = trace.attention[0, 0], trace.values[0, 0]
+    trace = deep.trace(TEXTS[6], keep="v")
+    A, V = trace.pattern[0, 0], trace.v[0, 0]
     c = 100 * drawn(V.shape[1])
     assert mean_cosine(V + c) > 0.95
     assert torch.allclose(A @ (V + c), A @ V + c, atol=1e-3)
@@ -134,7 +134,7 @@ def test_a_model_without_a_sink_has_no_short_value():
 
 
 def test_the_first_state_of_smollm2_is_long():
-    states = pretrained.smollm2().trace(TEXTS[300], keep="residual").residual
+    states = pretrained.smollm2().trace(TEXTS[300], keep="resid").resid
     lengths = states.norm(dim=-1)
     ratio = lengths[:, 0] / lengths[:, 1:].median(-1).values
     assert ratio.max() > 100

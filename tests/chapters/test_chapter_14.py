@@ -136,7 +136,7 @@ def test_the_first_place_is_a_sink_whatever_stands_there(today):
     other = torch.cat([torch.full((4, 1), today.lm.encode(" film")[0]), texts[:, 1:]], 1)
     for ids in (texts, other, texts[:, 1:]):
         states = today.model.run(today.model.embed(ids), need_weights=True)
-        found = torch.stack([state.attention[:, :, 20:, (0, 9)].mean((1, 2)) for state in states])
+        found = torch.stack([state.pattern[:, :, 20:, (0, 9)].mean((1, 2)) for state in states])
         first, ninth = found.unbind(-1)  # (layer, text)
         low, high = interval(first[12:].mean(0))
         assert 0.4 < low < high < 0.9

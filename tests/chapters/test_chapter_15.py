@@ -7,16 +7,12 @@ stored results are read, and measured again on a few prompts. Intervals are over
 import pytest
 import torch
 from chapter_code import definitions
+from patched import activation_patching
 from road_rules import theses
 from tiny import assert_near, config_of, ids_of, model_of
 
 from attnlib import pretrained
-from attnlib.explain.patching import (
-    activation_patching,
-    direct_logit_attribution,
-    logit_difference,
-    logit_lens,
-)
+from attnlib.explain.patching import direct_logit_attribution, logit_difference, logit_lens
 from attnlib.models import Transformer
 from recipes import causes as recipe
 
@@ -95,7 +91,7 @@ def test_the_stored_results_are_found_again():
     for layer, number in ((23, 3), (24, 4), (20, 0)):
         changed = CHAPTER.exchanged(other, given, (layer, number)) - none
         assert_near(changed, CHAPTER.found["restore"][0, head(layer, number)], atol=0.01)
-    maps = CHAPTER.lm.model.trace(clean).attention[:, :, -1]
+    maps = CHAPTER.lm.model.trace(clean).pattern[:, :, -1]
     assert_near(maps.flatten(0, 1)[:, 1], CHAPTER.found["weight"][0, :, 0], atol=1e-3)
 
 
@@ -252,7 +248,7 @@ def looks_of_24_4(chosen):
         ):
             edits = CHAPTER.put_back(CHAPTER.written(clean), chosen)
             found.append(
-                CHAPTER.lm.model.trace(corrupted, edits=edits).attention[24, 4, -1, places[0]]
+                CHAPTER.lm.model.trace(corrupted, edits=edits).pattern[24, 4, -1, places[0]]
             )
     return torch.stack(found)
 
@@ -369,7 +365,7 @@ def test_the_map_of_the_chapter_is_activation_patching():
     assert counted == [0, 1, 2, 3]
     ends = [metric(model(ids[None])[0, -1]) for ids in (clean, corrupted)]
     found = chapter.exchanged(corrupted, chapter.written(clean), (2, 1))
-    heads = activation_patching(model, clean, corrupted, metric, "mixed")
+    heads = activation_patching(model, clean, corrupted, metric, "z")
     assert_near((found - ends[1]) / (ends[0] - ends[1]), heads[2, 1])  # in the last layer
 
 

@@ -8,7 +8,6 @@ import compare_outputs
 import nbformat
 import numpy as np
 import pytest
-from each import each
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
@@ -52,8 +51,8 @@ def test_what_shows_the_same_is_equal_whatever_its_code(tmp_path: Path) -> None:
     assert report(tmp_path, before, after) == ["01_one: 1 steps show the same, 0 differ"]
 
 
-@each(
-    "before, after, told",
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
     [
         (printed("a\nloss 1.25\n"), printed("a\nloss 1.5\n"), "(numbers at most 0.25 apart)"),
         (printed("1,250 of −3\n"), printed("1,300 of −3\n"), "(numbers at most 50 apart)"),

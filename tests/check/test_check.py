@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from cells import run
-from each import each
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -57,8 +56,8 @@ def test_a_value_survives(value: Any) -> None:
     assert repr(again) == repr(value)
 
 
-@each("dtype", protocol.DTYPES)
-@each("shape", [(), (0, 3), (2, 3, 4)])
+@pytest.mark.parametrize("dtype", protocol.DTYPES)
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3, 4)])
 def test_a_tensor_survives_to_the_last_bit(dtype: str, shape: tuple[int, ...]) -> None:
     generator = torch.Generator().manual_seed(0)
     x = (torch.rand(shape, generator=generator, dtype=torch.float64) * 100).to(
@@ -86,7 +85,7 @@ def test_a_tensor_with_a_gradient_and_a_view_can_be_encoded() -> None:
     assert torch.equal(through_json(x.T), x.detach().T)
 
 
-@each(
+@pytest.mark.parametrize(
     "value",
     [
         object(),
@@ -118,7 +117,7 @@ def test_a_huge_tensor_is_refused_before_it_is_written_out() -> None:
         to_json(torch.zeros(1).expand(2_000_000))
 
 
-@each(
+@pytest.mark.parametrize(
     "data",
     [
         {"a": 1, "b": 2},
@@ -153,8 +152,8 @@ def test_data_of_any_depth_is_a_value_error_or_a_value() -> None:
 A, UP = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), torch.tensor([0, 0, 0.5])
 
 
-@each(
-    "expected, answer",
+@pytest.mark.parametrize(
+    ("expected", "answer"),
     [
         (A, A + 5e-5),
         (1.0, 1),
@@ -178,8 +177,8 @@ def test_what_is_right(expected: Any, answer: Any) -> None:
     assert difference(expected, answer, 1e-4) is None
 
 
-@each(
-    "expected, answer, told",
+@pytest.mark.parametrize(
+    ("expected", "answer", "told"),
     [
         (A, A.T, "the answer has the shape (3, 2), expected (2, 3)"),
         (A, A.long(), "the answer holds whole numbers, expected floats"),
@@ -289,8 +288,8 @@ def raised_by(source: str, *args: Any) -> str:
     return str(complaint("f", [Case(args, None)], answers, 1e-4))
 
 
-@each(
-    "body, told",
+@pytest.mark.parametrize(
+    ("body", "told"),
     [
         ("x @ torch.ones(3, 2, dtype=torch.float64)", "dtype=x.dtype"),
         ("torch.stack([x] * 4) @ torch.ones(2, 3).T.double()", "dtype=x.dtype"),
@@ -400,7 +399,7 @@ def test_asking_calls_with_fresh_arguments_and_reports_what_became_of_them() -> 
     assert bundle["task"] == "f"
 
 
-@each("error", [ValueError("bad"), SystemExit(3), AssertionError(), MemoryError])
+@pytest.mark.parametrize("error", [ValueError("bad"), SystemExit(3), AssertionError(), MemoryError])
 def test_whatever_is_raised_becomes_an_answer(error: Any) -> None:
     def f(x: int) -> int:
         if x == 1:
@@ -439,7 +438,7 @@ def test_an_interrupt_ends_the_asking_and_keeps_what_was_answered() -> None:
     assert [type(a.output) for a in answers[1:]] == [Raised] * 3
 
 
-@each(
+@pytest.mark.parametrize(
     "data",
     [None, [], {}, {"answers": 3}, {"answers": [3]}, {"answers": [{"output": {"x": 1, "y": 2}}]}],
 )
@@ -488,7 +487,7 @@ def own(source: str) -> Callable[..., Any]:
     return found
 
 
-@each(
+@pytest.mark.parametrize(
     "value",
     [
         torch.tensor([1.0, -2.0, 0.25]),
@@ -519,8 +518,8 @@ def test_a_right_answer_is_told_so(beside: Path, capsys: pytest.CaptureFixture[s
     )
 
 
-@each(
-    "source, told",
+@pytest.mark.parametrize(
+    ("source", "told"),
     [
         ("def double(x):\n    return x**2", "double: You square (double(tensor([1.0, 3.0])))"),
         ("def double(x):\n    return x[0]", "has the shape (), expected (2,)"),
@@ -559,13 +558,13 @@ REFUSED = {
 }
 
 
-@each("source, name", REFUSED.items())
+@pytest.mark.parametrize(("source", "name"), REFUSED.items())
 def test_what_grading_will_refuse_is_said_at_once(beside: Path, source: str, name: str) -> None:
     with pytest.raises(NotYet, match=f"right so far, but it uses {name}, which"):
         check("double", own(source))
 
 
-@each(
+@pytest.mark.parametrize(
     "source",
     [
         "def mul(x):\n    return x + x\ndef double(x):\n    return mul(x)",

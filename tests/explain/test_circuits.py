@@ -36,7 +36,7 @@ def shipped():
 def test_heads_add(shipped):
     (lm, trace) = shipped
     layer, written = lm.model.blocks[0].attention, trace.head_outputs[0]
-    together, _ = layer(trace.residual[:1], causal=True)
+    together, _ = layer(trace.resid[:1], causal=True)
     assert torch.allclose(written.sum(0), together[0], atol=1e-4)
     assert not torch.allclose(written[1:].sum(0), together[0], atol=0.1)  # one left out
 
@@ -45,15 +45,15 @@ def test_heads_add(shipped):
 def test_an_entry_of_the_qk_circuit_is_a_score_without_positions(shipped):
     lm, trace = shipped
     model, ids = lm.model, torch.tensor(lm.encode("I did not like it at all, and neither did she"))
-    layer, places = model.blocks[0].attention, model.W_P[: len(ids)]
-    scores = trace.queries[0] @ trace.keys[0].mT / 32**0.5
-    entries = circuits.qk_circuit(model.W_E[ids], layer.W_Q, layer.W_K, model.W_E[ids])
+    layer = model.blocks[0].attention
+    scores = trace.q[0] @ trace.k[0].mT / 32**0.5
+    of_tokens, of_places = model.W_E[ids], model.W_P[: len(ids)]
+    entries = of_tokens @ layer.W_QK @ of_tokens.T / 32**0.5
     assert not torch.allclose(entries, scores, atol=0.5)  # positions have terms of their own
-    alone = model.W_E[ids]
-    q, k, _ = layer.project(alone[None])
+    q, k, _ = layer.project(of_tokens[None])
     assert torch.allclose(entries, q[0] @ k[0].mT / 32**0.5, atol=1e-4)
-    for query, key in ((alone, places), (places, alone), (places, places)):
-        entries = entries + circuits.qk_circuit(query, layer.W_Q, layer.W_K, key)
+    for query, key in ((of_tokens, of_places), (of_places, of_tokens), (of_places, of_places)):
+        entries = entries + query @ layer.W_QK @ key.T / 32**0.5
     assert torch.allclose(entries, scores, atol=1e-4)
 
 
@@ -66,7 +66,7 @@ def test_a_row_of_the_ov_circuit_is_the_change_of_logits_when_attended(shipped):
     source = model.W_E[first] + model.W_P[:1]
     for h in range(4):
         row = circuits.ov_circuit(source, layer.W_V[h], layer.W_O[h], model.W_U)[0]
-        gone = {("mixed", 0): lambda mixed, h=h: mixed.index_fill(1, torch.tensor(h), 0)}
+        gone = {("z", 0): lambda z, h=h: z.index_fill(1, torch.tensor(h), 0)}
         taken = lm.trace("I", "logits", edits=gone)
         change = trace.logits[0] - taken.logits[0]
         assert torch.allclose(row, change, atol=1e-3)
@@ -76,15 +76,12 @@ def test_a_row_of_the_ov_circuit_is_the_change_of_logits_when_attended(shipped):
 # --- circuits and their numbers -------------------------------------------------------------------
 
 
-def test_circuits_of_all_heads_at_once():
+def test_the_ov_circuits_of_all_heads_at_once():
     model = small()
     layer, rows = model.blocks[0].attention, model.W_E[:7]
-    qk = circuits.qk_circuit(rows, layer.W_Q, layer.W_K, model.W_E[:5])
     ov = circuits.ov_circuit(rows, layer.W_V, layer.W_O, model.W_U)
-    assert qk.shape == (3, 7, 5)
     assert ov.shape == (3, 7, 50)
     for h in range(3):
-        assert torch.allclose(qk[h], rows @ layer.W_QK[h] @ model.W_E[:5].T / 8**0.5, atol=1e-5)
         assert torch.allclose(ov[h], rows @ layer.W_VO[h] @ model.W_U, atol=1e-5)
 
 

@@ -15,7 +15,6 @@ from attnlib.explain.faithfulness import (
     permute,
     random_scores,
     select,
-    uniform,
 )
 from attnlib.explain.heads import interval
 
@@ -58,13 +57,6 @@ def test_jsd_is_ln_2_apart_and_has_a_gradient_at_0():
     assert slope.isfinite().all()
 
 
-def test_uniform_weights():
-    assert uniform(MASK).sum(-1).tolist() == pytest.approx([1] * 5)
-    assert uniform(MASK)[2].tolist() == [0.25] * 4 + [0] * 5
-    assert (uniform(torch.zeros(1, 3, dtype=torch.bool)) == 0).all()
-    assert torch.equal(uniform(MASK[2]), uniform(MASK)[2]), "a single text needs no batch"
-
-
 # --- Kendall's τ ------------------------------------------------------------------------------
 
 
@@ -100,11 +92,6 @@ def test_perfect_opposite_and_unrelated():
     assert kendall(a, -a, mask).mean() == pytest.approx(-1)
     low, high = interval(kendall(a, b, mask))
     assert low < 0 < high
-
-
-def test_scores_of_other_texts_are_no_pairs():
-    with pytest.raises(RuntimeError, match="size"):
-        kendall(distribution(0), distribution(0)[:3], MASK)
 
 
 # --- permutation ------------------------------------------------------------------------------
@@ -147,16 +134,12 @@ def test_selecting_moves_tokens_together():
     assert torch.equal(mask, ids != 0)
 
 
-def test_random_scores_know_nothing_and_differ():
+def test_random_scores_know_nothing():
     mask = torch.arange(400) < torch.tensor([400, 300, 1])[:, None]
     scores = random_scores(mask)
     assert (scores[~mask] == 0).all()
     assert torch.equal(scores, random_scores(mask))
     assert not torch.equal(scores, random_scores(mask, seed=1))
-    for row, length in ((0, 400), (1, 300)):
-        drawn = scores[row, :length]
-        assert len(drawn.unique()) > 0.99 * length, "no two tokens are tied"
-        assert drawn.mean().item() == pytest.approx(0.5, abs=0.06)
-        assert drawn.std().item() == pytest.approx(12**-0.5, abs=0.03), "uniform in 0 … 1"
+    assert len(scores[0].unique()) > 396, "hardly two tokens are tied"
     both = torch.stack([scores[0, :300], scores[1, :300]]).corrcoef()
     assert both[0, 1].abs() < 0.2, "every text has an order of its own"

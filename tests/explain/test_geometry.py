@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from each import each
 from scipy.stats import entropy
 from torch.nn.functional import cosine_similarity
 
@@ -23,7 +22,7 @@ def looped(vectors: torch.Tensor) -> float:
 
 
 @pytest.mark.claim(80)
-@each("n", [2, 3, 17])
+@pytest.mark.parametrize("n", [2, 3, 17])
 def test_mean_cosine_is_the_double_loop(n: int) -> None:
     vectors = random(4, n, 5) * torch.arange(1, n + 1)[:, None]  # of different lengths
     assert mean_cosine(vectors).tolist() == pytest.approx([looped(part) for part in vectors])
@@ -33,7 +32,7 @@ def test_mean_cosine_is_the_double_loop(n: int) -> None:
 
 
 @pytest.mark.claim(80)
-@each("n", [2, 3, 10])
+@pytest.mark.parametrize("n", [2, 3, 10])
 def test_the_least_mean_cosine_is_that_of_a_simplex(n: int) -> None:
     simplex = torch.eye(n, dtype=torch.float64) - 1 / n
     assert mean_cosine(simplex).item() == pytest.approx(-1 / (n - 1))

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from each import each
 
 from attnlib.explain import heads
 from attnlib.trace import Trace
@@ -35,7 +34,7 @@ def test_a_planted_head_is_found_and_none_where_nothing_is_planted():
     rates = {}
     for strength in (0.1, 0.0):
         hits = [
-            heads.on_sources(heads.pointed_at(trace.attention), *arc)
+            heads.on_sources(heads.pointed_at(trace.pattern), *arc)
             for trace, arc in planted_traces(strength)
         ]
         rates[strength] = heads.pooled(hits)
@@ -62,7 +61,7 @@ def test_measures_equal_their_loops():
             assert hits[layer, head].tolist() == [best[q] == k for q, k in pairs]
 
 
-@each("offset", range(-8, 9))
+@pytest.mark.parametrize("offset", range(-8, 9))
 def test_offsets_equal_their_loop(offset):
     A = random_maps(6, offset + 20)
     hits = heads.at_offset(heads.pointed_at(A), offset)

@@ -1,184 +1,141 @@
-"""Patching against hand-made effects on two layers, and against hooks on the reference model."""
-
-from dataclasses import replace
+"""The lens, the parts of a logit difference, and paths: against sums, and against edits."""
 
 import pytest
 import torch
-from each import each
 from tiny import assert_near, config_of, ids_of, model_of
-from twins import gpt2
+from torch.nn import functional as F
 
 from attnlib.explain.patching import (
-    activation_patching,
     direct_logit_attribution,
     logit_difference,
     logit_lens,
     path_patching,
 )
-from attnlib.models import TransformerConfig
-from attnlib.pretrained.conversion import convert
 
 METRIC = logit_difference(3, 5)
 CLEAN = ids_of(0, 6)
 CORRUPTED = CLEAN.clone()
 CORRUPTED[1] = (CLEAN[1] + 4) % 13
-KINDS = {
+FAMILIES = {
     "layer norm, biases": {"d_ff": 10, "bias": True},
     "rms, gated": {"d_ff": 10, "norm_kind": "rms", "gated": True},
     "rotary, shared keys": {"norm_kind": "rms", "positions": "rotary", "kv_heads": 1},
     "no norm, attention only": {"norm": "none"},
     "heads added": {"combine": "add", "d_v": 3},
+    "norms on both sides": {"d_ff": 10, "norm": "both", "norm_kind": "rms", "logit_cap": 3.0},
+    "layer norms on both sides, biases": {"d_ff": 10, "norm": "both", "bias": True},
+    "parallel, every bias": {
+        "d_ff": 10,
+        "parallel": True,
+        "shared_norm": True,
+        "bias": ("qkv", "out", "mlp", "head"),
+    },
 }
 
 
-def normalised(value, clean, corrupted):
-    return (value - corrupted) / (clean - corrupted)
-
-
-def ends(model):
-    return METRIC(model(CLEAN[None])[0, -1]), METRIC(model(CORRUPTED[None])[0, -1])
+@pytest.fixture(params=FAMILIES)
+def model(request):
+    return model_of(config_of(layers=3, **FAMILIES[request.param]))
 
 
 # --- what one run says ------------------------------------------------------------------------
 
 
-@each("kind", KINDS)
-def test_the_lens_reads_every_stream_and_ends_with_the_answer(kind):
-    model = model_of(config_of(layers=3, **KINDS[kind]))
+def test_the_lens_reads_every_stream_and_ends_with_the_answer(model):
     lens = logit_lens(model, CLEAN, at=2)
     assert lens.shape == (4, 13)
     assert_near(lens[3], model(CLEAN[None])[0, 2])
-    assert_near(lens[0], model.final_norm(model.embed(CLEAN[None])[0, 2]) @ model.W_U)
+    assert_near(lens[0], model.unembed(model.final_norm(model.embed(CLEAN[None])[0, 2])))
 
 
 @pytest.mark.claim(101)
-@each("kind", KINDS)
-def test_the_terms_sum_to_the_logit_difference(kind):
-    model = model_of(config_of(layers=3, **KINDS[kind]))
+def test_the_terms_sum_to_the_logit_difference(model):
     found = direct_logit_attribution(model, CLEAN, 3, 5, at=4)
     assert found.heads.shape == (3, 2)
     assert found.feed_forward.shape == (3,)
     assert (found.feed_forward != 0).all() == (model.config.d_ff is not None)
-    assert_near(found.total, METRIC(model(CLEAN[None])[0, 4]))
     assert found.heads.abs().min() > 0
+    logits = F.linear(model.hidden(CLEAN[None]), model.W_U.T, model.b_U)  # before a cap
+    assert_near(found.total, METRIC(logits[0, 4]))
 
 
-def test_a_term_is_what_is_lost_without_it_where_nothing_comes_after():
-    """Without norms and in the last layer, direct effect and total effect are one."""
-    model = model_of(config_of(norm="none"))
-    found = direct_logit_attribution(model, CLEAN, 3, 5)
-
-    def without(mixed):
-        mixed = mixed.clone()
-        mixed[:, 1] = 0
-        return mixed
-
-    cut = METRIC(model(CLEAN[None], edits={("mixed", 1): without})[0, -1])
-    assert_near(found.heads[1, 1], METRIC(model(CLEAN[None])[0, -1]) - cut)
-
-
-# --- patching ---------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def both():
-    """A small GPT-2 with random weights, ours and the reference implementation."""
-    config = replace(TransformerConfig.gpt2(), vocab_size=13, d_model=8, layers=3, heads=2)
-    config = replace(config, d_ff=32, max_len=12)
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        theirs = gpt2(config).double()
-        with torch.no_grad():
-            for parameter in theirs.parameters():
-                parameter += 0.3 * torch.randn_like(parameter)
-    ours = model_of(config)
-    ours.load_state_dict(convert(theirs.state_dict(), config, "gpt2"))
-    return ours, theirs
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"heads added"}))
+@torch.no_grad()
+def test_a_head_that_writes_nothing_leaves_all_to_the_other(family):
+    """Then the other's share is that of all that attention adds, by the linear part of norms."""
+    model = model_of(config_of(layers=3, **FAMILIES[family]))
+    layer = model.blocks[1].attention
+    if layer.b_O is not None:
+        layer.b_O.zero_()
+    if getattr(model.blocks[1].norm_1_after, "bias", None) is not None:
+        model.blocks[1].norm_1_after.bias.zero_()
+    layer.W_O[0].zero_()
+    found = direct_logit_attribution(model, CLEAN, 3, 5).heads[1]
+    states = list(model.run(model.embed(CLEAN[None])))
+    added, x = states[1].attn_out[0, -1], states[2].resid_post[0, -1]
+    toward = model.W_U[:, 3] - model.W_U[:, 5]
+    if isinstance(model.final_norm, torch.nn.LayerNorm):
+        added, x = added - added.mean(), x - x.mean()
+    if model.config.norm != "none":
+        added = added / (x.square().mean() + model.final_norm.eps).sqrt() * model.final_norm.weight
+    assert found[0] == 0
+    assert_near(found[1], added @ toward)
 
 
-def hooked(theirs, ids, module, change, before=False):
-    """The metric of the reference model while a hook changes what a module takes or gives."""
-    if before:
-        handle = module.register_forward_pre_hook(lambda m, args: (change(args[0]), *args[1:]))
-    else:
-        handle = module.register_forward_hook(lambda m, args, out: change(out))
-    try:
-        with torch.no_grad():
-            return METRIC(theirs(ids[None]).logits[0, -1])
-    finally:
-        handle.remove()
+# --- paths ------------------------------------------------------------------------------------
 
 
-def seen(theirs, ids, module):
-    """What a module takes."""
-    kept = []
-    hooked(theirs, ids, module, lambda x: kept.append(x.clone()) or x, before=True)
-    return kept[0]
+def by_edits(model, receiver, through):
+    """A path by edits alone: one head exchanged, and all that lies between held where it was."""
+    layer, head = receiver
+    if through != "q":
+        head = head * (model.config.kv_heads or 2) // 2
+    sites = ["attn_out"] if model.config.d_ff is None else ["attn_out", "mlp_out"]
+    clean, corrupted = (list(model.run(model.embed(x[None]))) for x in (CLEAN, CORRUPTED))
+    restored, nothing = (METRIC(model(x[None])[0, -1]) for x in (CLEAN, CORRUPTED))
 
-
-@each("what", ["stream", "mixed", "feed_forward"])
-def test_patching_is_what_hooks_on_the_reference_model_give(both, what):
-    ours, theirs = both
-    with torch.no_grad():
-        clean, corrupted = (METRIC(theirs(i[None]).logits[0, -1]) for i in (CLEAN, CORRUPTED))
-    found = activation_patching(ours, CLEAN, CORRUPTED, METRIC, what)
-    for layer, block in enumerate(theirs.transformer.h):
-        module = {"stream": block, "mixed": block.attn.c_proj, "feed_forward": block.ln_1}[what]
-        if what == "feed_forward":
-            kept = []
-            hook = block.mlp.register_forward_hook(lambda m, a, out, kept=kept: kept.append(out))
-            with torch.no_grad():
-                theirs(CLEAN[None])
-            hook.remove()
-            donor = kept[0]
-        else:
-            donor = seen(theirs, CLEAN, module)
-        for place in range(found.shape[1]):
-            part = slice(4 * place, 4 * place + 4) if what == "mixed" else place
-
-            def change(x, part=part, donor=donor):
-                x = x.clone()
-                at = (0, slice(None), part) if what == "mixed" else (0, part)
-                x[at] = donor[at]
-                return x
-
-            module = block.mlp if what == "feed_forward" else module
-            value = hooked(theirs, CORRUPTED, module, change, before=what != "feed_forward")
-            assert_near(found[layer, place], normalised(value, clean, corrupted), 1e-6)
-    if what == "stream":
-        assert found.shape == (4, 6)
-        assert_near(found[3], torch.tensor([0.0, 0, 0, 0, 0, 1]).double())
-        assert found[0, [0, 2, 3, 4, 5]].abs().max() < 1e-12
-        assert_near(found[0, 1], torch.tensor(1.0).double())  # the only token that differs
-
-
-@each("what", ["queries", "keys", "values", "pattern"])
-def test_the_other_sites_are_patched_head_by_head(what):
-    """In one layer after which nothing comes, all that a head has is what it mixes."""
-    model = model_of(config_of(layers=1, d_ff=10))
-    found = activation_patching(model, CLEAN, CORRUPTED, METRIC, what)
-    donor = next(model.run(model.embed(CLEAN[None]), need_weights=True))
-    part = donor.attention if what == "pattern" else getattr(donor, what)
-    clean, corrupted = ends(model)
-    for head in range(2):
-
-        def put(x, head=head):
+    def put(part, place):
+        def edit(x):
             x = x.clone()
-            x[:, head] = part[:, head]
+            x[:, place] = part[:, place]
             return x
 
-        value = METRIC(model(CORRUPTED[None], edits={(what, 0): put})[0, -1])
-        assert_near(found[0, head], normalised(value, clean, corrupted))
+        return edit
+
+    effects = torch.zeros(layer, 2, dtype=torch.float64)
+    for sender in range(layer):
+        held = {
+            (site, between): put(getattr(corrupted[between], site), slice(None))
+            for between in range(sender, layer)
+            for site in sites
+            if (between, site) != (sender, "attn_out")
+        }
+        for h in range(2):
+            edits = held | {("z", sender): put(clean[sender].z, h)}
+            heard = list(model.run(model.embed(CORRUPTED[None]), edits=edits))[layer]
+            edit = {(through, layer): put(getattr(heard, through), head)}
+            patched = METRIC(model(CORRUPTED[None], edits=edit)[0, -1])
+            effects[sender, h] = (patched - nothing) / (restored - nothing)
+    return effects
 
 
 @pytest.mark.claim(104)
-@each("through", ["queries", "keys", "values"])
-@each("kv_heads", [1, 2])
+@pytest.mark.parametrize("through", ["q", "k", "v"])
+def test_a_path_is_what_it_is_by_edits(model, through):
+    found = path_patching(model, CLEAN, CORRUPTED, METRIC, (2, 1), through)
+    assert found.shape == (2, 2)
+    assert found.abs().max() > 1e-6
+    assert_near(found, by_edits(model, (2, 1), through), atol=1e-6)
+
+
+@pytest.mark.claim(104)
+@pytest.mark.parametrize("through", ["q", "k", "v"])
+@pytest.mark.parametrize("kv_heads", [1, 2])
 def test_a_path_is_what_it_is_by_hand(through, kv_heads):
     """Two layers of attention alone: every step as its equation, one matrix after the other."""
     model = model_of(config_of(norm="none", heads=2, kv_heads=kv_heads, positions="none"))
     found = path_patching(model, CLEAN, CORRUPTED, METRIC, (1, 1), through)
-    clean, corrupted = ends(model)
+    restored, nothing = (METRIC(model(x[None])[0, -1]) for x in (CLEAN, CORRUPTED))
     first, second = (block.attention for block in model.blocks)
     mask = torch.ones(6, 6).tril().bool()
 
@@ -191,57 +148,37 @@ def test_a_path_is_what_it_is_by_hand(through, kv_heads):
         return {"q": x @ layer.W_Q, "k": x @ layer.W_K, "v": x @ layer.W_V}
 
     x, x_clean = model.embed(CORRUPTED), model.embed(CLEAN)
-    told = heads(first, **projected(first, x_clean)) - heads(first, **projected(first, x))
+    change = heads(first, **projected(first, x_clean)) - heads(first, **projected(first, x))
     middle = x + heads(first, **projected(first, x)).sum(0)
     for sender in range(2):
         parts = projected(second, middle)
-        letter = through[0]
-        place = 1 if through == "queries" or kv_heads == 2 else 0
-        parts[letter][place] = projected(second, middle + told[sender])[letter][place]
+        place = 1 if through == "q" or kv_heads == 2 else 0
+        parts[through][place] = projected(second, middle + change[sender])[through][place]
         last = (middle + heads(second, **parts).sum(0))[-1]
-        value = METRIC(last @ model.W_U)
-        assert_near(found[0, sender], normalised(value, clean, corrupted))
+        effect = (METRIC(last @ model.W_U) - nothing) / (restored - nothing)
+        assert_near(found[0, sender], effect)
 
 
-def test_the_path_leaves_out_what_lies_between():
-    """Between sender and receiver other heads and feed-forward blocks keep what they wrote."""
-    model = model_of(config_of(layers=3, d_ff=10))
-    found = path_patching(model, CLEAN, CORRUPTED, METRIC, (2, 0), "values")
-    assert found.shape == (2, 2)
-    with torch.no_grad():
-        model.blocks[1].attention.W_Q.zero_()  # what layer 1 would have made of the sender
-        model.blocks[1].attention.W_V.zero_()
-        model.blocks[1].feed_forward.W_2.zero_()
-        model.blocks[1].feed_forward.W_1.zero_()
-    silent = path_patching(model, CLEAN, CORRUPTED, METRIC, (2, 0), "values")
-    assert (silent[1] == 0).all()
+# --- what cannot be asked ---------------------------------------------------------------------
 
 
-# --- what cannot be patched -------------------------------------------------------------------
-
-
-@each(
-    "call, words",
+@pytest.mark.parametrize(
+    ("clean", "corrupted", "receiver", "through", "words"),
     [
-        (lambda m: activation_patching(m, CLEAN, CLEAN[:-1], METRIC), "clean has 6, corrupted 5"),
-        (lambda m: activation_patching(m, CLEAN, CLEAN, METRIC), "nothing to restore"),
-        (lambda m: activation_patching(m, CLEAN, CORRUPTED, METRIC, "heads"), "got 'heads'"),
-        (
-            lambda m: activation_patching(m, CLEAN, CORRUPTED, METRIC, "feed_forward"),
-            "no feed_forw",
-        ),
-        (lambda m: activation_patching(m, CLEAN[None], CORRUPTED[None], METRIC), r"\(1, 6\)"),
-        (lambda m: path_patching(m, CLEAN, CORRUPTED, METRIC, (0, 0)), "layer 1 … 1"),
-        (lambda m: path_patching(m, CLEAN, CORRUPTED, METRIC, (1, 2)), "head 0 … 1"),
-        (lambda m: path_patching(m, CLEAN, CORRUPTED, METRIC, (1, 0), "mixed"), "'mixed'"),
+        (CLEAN, CLEAN[:-1], (1, 0), "q", "clean has 6, corrupted 5"),
+        (CLEAN, CLEAN, (1, 0), "q", "nothing to restore"),
+        (CLEAN[None], CORRUPTED[None], (1, 0), "q", "a prompt is"),
+        (CLEAN, CORRUPTED, (0, 0), "q", "a receiver is"),
+        (CLEAN, CORRUPTED, (1, 2), "q", "a receiver is"),
+        (CLEAN, CORRUPTED, (1, 0), "z", "a receiver is"),
     ],
 )
-def test_what_does_not_fit_is_told(call, words):
+def test_a_path_that_is_none_is_refused(clean, corrupted, receiver, through, words):
     with pytest.raises(ValueError, match=words):
-        call(model_of(config_of()))
+        path_patching(model_of(config_of()), clean, corrupted, METRIC, receiver, through)
 
 
-@each("changes", [{"head": False}, {"norm": "post"}])
-def test_a_model_without_logits_or_with_norms_after_its_blocks_is_refused(changes):
-    with pytest.raises(ValueError, match="an unembedding, and norms before its blocks"):
+@pytest.mark.parametrize("changes", [{"head": False}, {"norm": "post"}])
+def test_a_model_whose_layers_do_not_add_up_to_logits_is_refused(changes):
+    with pytest.raises(ValueError, match="an unembedding, and no norms after its additions"):
         logit_lens(model_of(config_of(**changes)), CLEAN)

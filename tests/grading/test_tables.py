@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from each import each
+import pytest
 
 from grading import tables
 
 
-@each(
-    "value, written",
+@pytest.mark.parametrize(
+    ("value", "written"),
     [
         ("=1+1", "'=1+1"),
         ("+1", "'+1"),

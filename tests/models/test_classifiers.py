@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 import torch
-from each import each
 from torch.nn import functional as F
 
 from attnlib.models import AttentionClassifier, TransformerClassifier
@@ -25,7 +24,7 @@ def built(encoder="lstm", attention="additive", **options):
     return AttentionClassifier(20, 8, 6, encoder, attention, **options).double().eval()
 
 
-@each("encoder, attention", SETTINGS)
+@pytest.mark.parametrize(("encoder", "attention"), SETTINGS)
 def test_weights_are_a_distribution_over_the_real_tokens(encoder, attention):
     found = built(encoder, attention).classify(IDS)
     torch.testing.assert_close(found.attention.sum(-1), torch.ones(4, dtype=torch.float64))
@@ -34,7 +33,7 @@ def test_weights_are_a_distribution_over_the_real_tokens(encoder, attention):
     assert ((found.probability > 0) & (found.probability < 1)).all()
 
 
-@each("encoder, attention", SETTINGS)
+@pytest.mark.parametrize(("encoder", "attention"), SETTINGS)
 def test_padding_changes_nothing(encoder, attention):
     model = built(encoder, attention)
     together = model.classify(F.pad(IDS, (0, 3)))
@@ -44,7 +43,7 @@ def test_padding_changes_nothing(encoder, attention):
         torch.testing.assert_close(together.attention[i, :length], alone.attention[0])
 
 
-@each("encoder", ["lstm", "average", "cnn"])
+@pytest.mark.parametrize("encoder", ["lstm", "average", "cnn"])
 def test_the_logit_is_the_weighted_sum_of_states_classified(encoder):
     model = built(encoder)
     found = model.classify(IDS)
@@ -52,12 +51,11 @@ def test_the_logit_is_the_weighted_sum_of_states_classified(encoder):
     expected = (context @ model.output.weight.T + model.output.bias).squeeze(-1)
     torch.testing.assert_close(found.logits, expected)
     torch.testing.assert_close(model.logits_from(found.attention, found.states), expected)
-    torch.testing.assert_close(model.predictor(found.states)(found.attention), found.probability)
     many = found.attention.expand(7, 4, 5)
     assert model.logits_from(many, found.states).shape == (7, 4)
 
 
-@each("attention", ["additive", "dot"])
+@pytest.mark.parametrize("attention", ["additive", "dot"])
 def test_the_scores_are_those_of_the_formula(attention):
     model = built("average", attention)
     states = model.classify(IDS[:1]).states[0]
@@ -116,22 +114,22 @@ def test_the_trace_has_one_destination():
     trace = model.trace(IDS[0], list("abcde"), keep="all")
     assert trace.tokens == ("prediction",)
     assert trace.sources == tuple("abcde")
-    assert trace.attention.shape == (1, 1, 1, 5)
+    assert trace.pattern.shape == (1, 1, 1, 5)
     found = model.classify(IDS[:1])
-    torch.testing.assert_close(trace.attention[0, 0, 0], found.attention[0])
+    torch.testing.assert_close(trace.pattern[0, 0, 0], found.attention[0])
     torch.testing.assert_close(trace.logits[0], found.logits)
-    torch.testing.assert_close(trace.values[0], found.states)
+    torch.testing.assert_close(trace.v[0], found.states)
     torch.testing.assert_close(trace.final, found.attention @ found.states[0])
-    assert trace.queries is trace.residual is trace.head_outputs is None  # it has none
+    assert trace.q is trace.resid_pre is trace.head_outputs is None  # it has none
     given = torch.tensor([0.0, 0, 1, 0, 0], dtype=torch.float64)
-    elsewhere = model.trace(IDS[0], keep=("values", "final"), weights=given)
+    elsewhere = model.trace(IDS[0], keep=("v", "final"), weights=given)
     assert elsewhere.sources == tuple("34567")
-    assert torch.equal(elsewhere.attention[0, 0, 0], given)
-    assert torch.equal(elsewhere.final[0], elsewhere.values[0, 0, 2])
+    assert torch.equal(elsewhere.pattern[0, 0, 0], given)
+    assert torch.equal(elsewhere.final[0], elsewhere.v[0, 0, 2])
 
 
-@each(
-    "options, message",
+@pytest.mark.parametrize(
+    ("options", "message"),
     [
         ({"encoder": "rnn"}, "encoder must be one of"),
         ({"attention": "sparse"}, "attention must be one of"),
@@ -148,7 +146,7 @@ def test_padding_in_front_is_refused():
         built()(torch.tensor([[0, 3, 4]]))
 
 
-@each("build", [transformer, built])
+@pytest.mark.parametrize("build", [transformer, built])
 def test_a_trace_has_no_dropout_and_keeps_the_mode(build):
     model = build(dropout=0.5)
     expected = model.trace(IDS[0], keep="logits").logits

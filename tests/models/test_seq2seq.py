@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from each import each
+from devices import DEVICES, nothing_made_elsewhere
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -35,7 +35,7 @@ def sources(seed: int = 0) -> list[list[int]]:
 # --- padding never changes results ------------------------------------------------------------
 
 
-@each("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_row_in_a_padded_batch_is_as_alone(kind: str | None) -> None:
     model = model_of(kind)
     batch = torch.nn.functional.pad(pad(sources()), (0, 3))
@@ -49,7 +49,7 @@ def test_a_row_in_a_padded_batch_is_as_alone(kind: str | None) -> None:
             torch.testing.assert_close(weights[i, :, : len(source)], look[0])
 
 
-@each("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_decodes_as_its_rows_alone(kind: str | None) -> None:
     model = model_of(kind, seed=11)
     with torch.no_grad():
@@ -62,7 +62,7 @@ def test_a_batch_decodes_as_its_rows_alone(kind: str | None) -> None:
         assert not ids[i, row.shape[1] :].any()
 
 
-@each("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_padding_of_the_target_does_not_count_in_the_loss(kind: str | None) -> None:
     model, source = model_of(kind), pad(sources())
     target = pad([[BOS, *[3 + i] * i, EOS] for i in range(5)])
@@ -74,7 +74,9 @@ def test_padding_of_the_target_does_not_count_in_the_loss(kind: str | None) -> N
     torch.testing.assert_close(translation_loss(model, (source, wider)), by_hand)
 
 
-@each("rows, message", [([[3, 0, 4]], "only at the end"), ([[3], [0]], "row needs a token")])
+@pytest.mark.parametrize(
+    ("rows", "message"), [([[3, 0, 4]], "only at the end"), ([[3], [0]], "row needs a token")]
+)
 def test_padding_elsewhere_is_refused(rows: list[list[int]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         model_of("dot").encoder_output(torch.tensor(rows))
@@ -83,7 +85,7 @@ def test_padding_elsewhere_is_refused(rows: list[list[int]], message: str) -> No
 # --- attention --------------------------------------------------------------------------------
 
 
-@each("kind", ["additive", "dot"])
+@pytest.mark.parametrize("kind", ["additive", "dot"])
 def test_rows_sum_to_one_on_real_tokens_and_padding_weighs_nothing(kind: str) -> None:
     source = pad(sources())
     model = model_of(kind)
@@ -122,16 +124,16 @@ def loop(model: Seq2Seq, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor
 
 
 @pytest.mark.claim(37)
-@each("kind", ["additive", "dot"])
+@pytest.mark.parametrize("kind", ["additive", "dot"])
 def test_the_context_is_the_weighted_sum_of_the_encoder_states(kind: str) -> None:
     model, source = model_of(kind, seed=3), torch.tensor(sources()[2])
     target = torch.tensor([BOS, 5, 8, 3, EOS])
     trace = model.trace(source, target, keep="all")
     logits, alphas, contexts = loop(model, source, target[:-1])
-    torch.testing.assert_close(trace.attention[0, 0], alphas)
+    torch.testing.assert_close(trace.pattern[0, 0], alphas)
     torch.testing.assert_close(trace.logits, logits)
-    assert trace.values is not None
-    torch.testing.assert_close(trace.attention[0, 0] @ trace.values[0, 0], contexts)
+    assert trace.v is not None
+    torch.testing.assert_close(trace.pattern[0, 0] @ trace.v[0, 0], contexts)
 
 
 def test_the_fixed_context_is_the_same_at_every_step() -> None:
@@ -153,15 +155,15 @@ def test_a_trace_names_rows_by_the_tokens_they_produce() -> None:
     trace = model.trace(source, target, (en, de))
     assert trace.tokens == ("zwei", "eins", "</s>")
     assert trace.sources == ("two", "one", "</s>")
-    assert tuple(trace.attention.shape) == (1, 1, 3, 3)
-    assert trace.values is trace.logits is None
+    assert tuple(trace.pattern.shape) == (1, 1, 3, 3)
+    assert trace.v is trace.logits is None
     other = model.trace(source, target[[0, 2, 1, 3]])
     assert other.tokens == ("3", "4", "2")
     # the first row was made before any token was fed back: the target cannot have changed it
-    torch.testing.assert_close(other.attention[0, 0, 0], trace.attention[0, 0, 0])
+    torch.testing.assert_close(other.pattern[0, 0, 0], trace.pattern[0, 0, 0])
 
 
-@each("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_forward_sees_no_later_target_token(kind: str | None) -> None:
     model, source = model_of(kind), pad(sources())
     target = torch.randint(3, 9, (5, 6))
@@ -181,16 +183,20 @@ def test_each_word_is_the_most_probable_after_those_before(seed: int, kind: str 
     """By teacher forcing, <pad> and <s> apart."""
     model, source = model_of(kind, seed), pad(sources(seed))
     written = translate(model, source, longest=8)
-    starts = torch.full((len(source), 1), BOS)
-    logits = model(source, torch.cat([starts, written[:, :-1]], 1)).detach()
-    logits[..., [PAD, BOS]] = -torch.inf
-    best = logits.amax(-1)
-    chosen = logits.gather(-1, written.unsqueeze(-1))[..., 0]
-    assert ((chosen >= best - 1e-5) | (written == PAD)).all()
+    assert below_best(model, source, written) < 1e-5
     for row in written.tolist():
         kept = [token for token in row if token != PAD]
         assert EOS not in kept[:-1]
         assert kept[-1] == EOS or len(kept) == 8
+
+
+def below_best(model: Seq2Seq, source: Tensor, written: Tensor) -> float:
+    """The most that the logit of a written token lies below the best, <pad> and <s> apart."""
+    starts = torch.full((len(source), 1), BOS, device=source.device)
+    logits = model(source, torch.cat([starts, written[:, :-1]], 1)).detach().float()
+    logits[..., [PAD, BOS]] = -torch.inf
+    chosen = logits.gather(-1, written.unsqueeze(-1))[..., 0]
+    return (logits.amax(-1) - chosen)[written != PAD].max().item()
 
 
 def test_decoding_stops_at_the_end_token_and_at_the_cap() -> None:
@@ -208,8 +214,37 @@ def test_decoding_stops_at_the_end_token_and_at_the_cap() -> None:
         translate(model, source, longest=-1)
 
 
+# --- devices and floats -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_any_device_in_any_float(kind: str | None, device: str, dtype: torch.dtype) -> None:
+    """Sources may lie on the CPU or beside the model; what is written lies beside them."""
+    model = model_of(kind).to(device, dtype)
+    source = pad(sources())
+    written = translate(model, source.to(device), longest=8)
+    assert written.device.type == device
+    assert torch.equal(translate(model, source, longest=8), written.cpu())
+    rounding = 1e-4 if dtype == torch.float32 else 0.1
+    assert below_best(model, source.to(device), written) < rounding
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tensors_are_made_where_the_source_is(kind: str | None) -> None:
+    model, source, target = model_of(kind), pad(sources()), torch.randint(3, 9, (5, 6))
+    expected = translate(model, source, longest=8), translation_loss(model, (source, target))
+    with nothing_made_elsewhere():
+        found = translate(model, source, longest=8), translation_loss(model, (source, target))
+        if kind is not None:
+            model.trace(source[0], target[0], keep="all")
+    for here, there in zip(found, expected, strict=True):
+        assert torch.equal(here, there)
+
+
 def test_wrong_use_is_told_plainly() -> None:
-    with pytest.raises(ValueError, match=r"attention must be one of \('additive', 'dot', None\)"):
+    with pytest.raises(ValueError, match="attention must be one of"):
         Seq2Seq(5, 5, 8, "multiplicative")
     with pytest.raises(ValueError, match="even"):
         Seq2Seq(5, 5, 7)

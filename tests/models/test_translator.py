@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from each import each
+from devices import DEVICES, nothing_made_elsewhere
 from twins import layer_twin
 
 from attnlib.decoding import translate
-from attnlib.models import Transformer, TransformerConfig, Translator
-from attnlib.models.block import Block
+from attnlib.models import TransformerConfig, Translator
+from attnlib.models.transformer import Block
 from attnlib.tokenizers.words import BOS, EOS, PAD
 
 S, T, WIDTH = 9, 7, 8  # words known on either side, width
@@ -23,17 +23,7 @@ def ids(seed, *shape, size=T):
     return torch.randint(4, size, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def test_parts_are_configurations_of_one_transformer():
-    model = translator(positions="sinusoidal")
-    assert type(model.encoder) is type(model.decoder) is Transformer
-    assert not model.encoder.config.causal
-    assert not model.encoder.config.cross
-    assert model.encoder.W_U is None
-    assert model.decoder.config.causal
-    assert model.decoder.config.cross
-
-
-@each("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
 def test_a_decoder_block_equals_the_frameworks_layer(norm):
     torch.manual_seed(1)
     config = TransformerConfig(
@@ -46,15 +36,10 @@ def test_a_decoder_block_equals_the_frameworks_layer(norm):
     theirs = layer_twin(block)
     x, memory = torch.randn(3, 5, WIDTH).double(), torch.randn(3, 6, WIDTH).double()
     mask = torch.arange(6) < torch.tensor([[6], [4], [1]])
-    ours = block(x, causal_all(5), False, memory=(memory, mask)).residual
+    ours = block(x, memory=(memory, mask)).resid_post
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)
     expected = theirs(x, memory, tgt_mask=later, memory_key_padding_mask=~mask)
     torch.testing.assert_close(ours, expected, atol=1e-9, rtol=0)
-
-
-def causal_all(n):
-    """No further mask: the block itself forbids to look ahead."""
-    return torch.ones(1, 1, 1, n, dtype=torch.bool)
 
 
 def test_nothing_ahead_and_nothing_in_the_padding_is_seen():
@@ -69,31 +54,49 @@ def test_nothing_ahead_and_nothing_in_the_padding_is_seen():
     torch.testing.assert_close(model(padded, target), logits)
     other = source.clone()
     other[:, 4] = (other[:, 4] + 1 - 4) % (S - 4) + 4
-    assert (model(other, target) - logits).abs().amin((1, 2)).shape == (2,)
     assert (model(other, target)[:, 0] - logits[:, 0]).abs().max() > 1e-6
 
 
-def test_what_it_writes_is_what_it_says_is_best():
-    model, source = translator(3), ids(2, 4, 5, size=S)
-    written = translate(model, source, longest=6)
-    logits = model(source, torch.cat([torch.full((4, 1), BOS), written[:, :-1]], 1))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_it_writes_is_what_it_says_is_best(device, dtype):
+    """On any device in any float; what is written lies beside the source."""
+    if (device, dtype) == ("mps", torch.float64):
+        pytest.skip("this device has no double precision")
+    model, source = translator(3).to(dtype).to(device), ids(2, 4, 5, size=S)
+    written = translate(model, source.to(device), longest=6)
+    assert written.device.type == device
+    assert torch.equal(translate(model, source, longest=6), written.cpu())
+    read = torch.cat([torch.full((4, 1), BOS), written[:, :-1].cpu()], 1)
+    logits = model(source.to(device), read.to(device)).detach().cpu().float()
     logits[..., [PAD, BOS]] = -torch.inf
-    for row, ids_ in zip(logits.argmax(-1), written, strict=True):
-        end = (ids_ == EOS).nonzero()
-        n = int(end[0]) + 1 if len(end) else len(ids_)
-        assert torch.equal(row[:n], ids_[:n])
+    chosen = logits.gather(-1, written.cpu().unsqueeze(-1))[..., 0]
+    rounding = 0.1 if dtype == torch.bfloat16 else 1e-4
+    assert (logits.amax(-1) - chosen)[written.cpu() != PAD].max() < rounding
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
+def test_tensors_are_made_where_the_source_is(positions):
+    model, source = translator(3, positions=positions), ids(2, 4, 5, size=S)
+    expected = translate(model, source, longest=6)
+    maps = model.trace(source[0], expected[0])
+    with nothing_made_elsewhere():
+        assert torch.equal(translate(model, source, longest=6), expected)
+        found = model.trace(source[0], expected[0])
+    for here, there in zip(found, maps, strict=True):
+        assert torch.equal(here.pattern, there.pattern)
 
 
 def test_three_maps_for_every_layer_and_head():
     model, source = translator(), ids(0, 5, size=S)
     target = torch.tensor([BOS, 4, 5, 6, EOS])
     trace = model.trace(source, target)
-    assert trace.encoder.attention.shape == (2, 2, 5, 5)
-    assert trace.decoder.attention.shape == (2, 2, 4, 4)
-    assert trace.cross.attention.shape == (2, 2, 4, 5)
+    assert trace.encoder.pattern.shape == (2, 2, 5, 5)
+    assert trace.decoder.pattern.shape == (2, 2, 4, 4)
+    assert trace.cross.pattern.shape == (2, 2, 4, 5)
     assert trace.cross.tokens == tuple(map(str, target[:-1].tolist()))
     assert trace.cross.sources == trace.encoder.tokens == tuple(map(str, source.tolist()))
-    assert (trace.decoder.attention.triu(1) == 0).all()
+    assert (trace.decoder.pattern.triu(1) == 0).all()
 
 
 def test_a_memory_is_wanted_where_there_is_cross_attention_and_only_there():

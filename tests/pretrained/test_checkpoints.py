@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from each import each
 
 from attnlib import pretrained
 from attnlib.models import (
@@ -40,7 +39,7 @@ def saved(folder, case="Transformer", seed=0):
     return model, save("mine", model, about, folder)
 
 
-@each("case", CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_round_trip_in_half_precision(folder, case):
     model, path = saved(folder, case)
     loaded = pretrained.load("mine")
@@ -145,7 +144,7 @@ def of_kind(*kinds, but=False):
     return [name for name in pretrained.names() if (pretrained.card(name)["kind"] in kinds) != but]
 
 
-@each("name", of_kind("Result"))
+@pytest.mark.parametrize("name", of_kind("Result"))
 def test_shipped_result(name):
     """A card without weights, which nothing tries to load."""
     card = pretrained.card(name)
@@ -157,7 +156,7 @@ def test_shipped_result(name):
         pretrained.tokenizer(name)
 
 
-@each("name", of_kind("Result", "Annotations", but=True))
+@pytest.mark.parametrize("name", of_kind("Result", "Annotations", but=True))
 def test_shipped_checkpoint(name):
     card = pretrained.card(name)
     load = pretrained.tokenizer if card["kind"] == "BPE" else pretrained.load

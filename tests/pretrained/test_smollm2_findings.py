@@ -32,9 +32,9 @@ def test_the_first_token_is_a_sink_and_its_state_is_huge(lm, long_reviews):
     """From layer 12 on it gets about half of all weight; token 9 gets next to nothing."""
     first, ninth, lengths = [], [], []
     for state in lm.model.run(lm.model.embed(long_reviews), need_weights=True):
-        first.append(state.attention[:, :, 20:, 0].mean().item())
-        ninth.append(state.attention[:, :, 20:, 9].mean().item())
-        lengths.append(state.residual.norm(dim=-1).mean(0))
+        first.append(state.pattern[:, :, 20:, 0].mean().item())
+        ninth.append(state.pattern[:, :, 20:, 9].mean().item())
+        lengths.append(state.resid_post.norm(dim=-1).mean(0))
     assert min(first[12:]) > 0.25
     assert max(first[:3]) < 0.3
     assert max(ninth[12:]) < 0.03
@@ -49,7 +49,7 @@ def test_random_tokens_are_told_once_they_repeat(lm):
     assert nats[:40].mean() > 10
     assert nats[40:].mean() < 5
     states = lm.model.run(lm.model.embed(twice), need_weights=True)
-    maps = torch.cat([state.attention for state in states])
+    maps = torch.cat([state.pattern for state in states])
     assert maps[18, 6].diagonal(-39)[1:].mean() > 0.7  # looks at what followed last time
     assert maps[16, 0].diagonal(-1).mean() > 0.7  # looks at the token before
 

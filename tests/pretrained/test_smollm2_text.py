@@ -99,9 +99,7 @@ def test_every_token_is_the_files_own():
 def test_ids_of_1000_odd_strings_equal_those_of_tokenizers():
     for text in odd_strings(1_000):
         assert ours().encode(text) == plain_reference().encode(text).ids, repr(text)
-        allowed = ours().encode(text, allowed_special=True)
-        assert allowed == reference().encode(text).ids, repr(text)
-        assert ours().decode(ours().encode(text)) == ours().decode(allowed) == kept(text)
+        assert ours().decode(ours().encode(text)) == kept(text)
 
 
 @settings(deadline=None, max_examples=300)
@@ -130,9 +128,7 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
     ours().save(tmp_path / "smollm2.bpe")
     again = BPE.load(tmp_path / "smollm2.bpe")
     assert again == ours()
-    text = "In 1999 <|im_end|>"
-    for allowed in (False, True):
-        assert again.encode(text, allowed) == ours().encode(text, allowed)
+    assert again.encode("In 1999 <|im_end|>") == ours().encode("In 1999 <|im_end|>")
 
 
 # --- the chat ---------------------------------------------------------------------------------
@@ -169,7 +165,7 @@ def test_a_message_cannot_spell_out_a_marker():
     ids = chat_ids([{"role": "user", "content": trick}], ours())
     assert (ids.count(1), ids.count(2), ids.count(0)) == (3, 2, 0)
     assert trick in ours().decode(ids)
-    whole = ours().encode(ours().decode(ids), allowed_special=True)
+    whole = reference().encode(ours().decode(ids)).ids
     assert (whole.count(1), whole.count(2), whole.count(0)) == (4, 3, 1)
 
 

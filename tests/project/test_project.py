@@ -21,14 +21,13 @@ from typing import Any
 import pytest
 import yaml
 from course_files import course_files
-from each import each
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent.parent
 LIBRARY = ROOT / "attnlib"
 CHECKPOINTS = LIBRARY / "checkpoints"
-CLAIMS = set(range(1, 109))
+CLAIMS = {*range(1, 109), *range(118, 122)}
 CONDA_NAMES = {"torch": "pytorch-cpu"}
 COME_ALONG = {  # imported by attnlib, and required by the package that is named
     "huggingface-hub": "tokenizers",
@@ -123,7 +122,7 @@ def environments() -> Iterator[dict[str, str]]:
             yield system | {"python_version": short, "python_full_version": version}
 
 
-@each("where", list(environments()))
+@pytest.mark.parametrize("where", list(environments()))
 def test_the_lock_keeps_the_bounds_on_every_system(where: dict[str, str]) -> None:
     here = [entry for entry, _ in locked() if not entry.marker or entry.marker.evaluate(where)]
     versions = {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in here}
@@ -329,7 +328,7 @@ def test_the_readme_tells_the_losses_of_the_cards() -> None:
 # the network
 
 
-@each("address", ["192.0.2.1", "2001:db8::1", "example.org"])
+@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1", "example.org"])
 def test_the_network_is_cut(address: str) -> None:
     with pytest.raises(OSError, match="the tests run with the network cut"):
         socket.create_connection((address, 80), timeout=1)

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from each import each
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -55,7 +54,7 @@ def pretend(code: str, *words: str, clone: Path = ROOT) -> subprocess.CompletedP
     return subprocess.run(command, cwd=clone, capture_output=True, text=True, timeout=120)
 
 
-@each("version", [(2, 7, 18), (3, 6, 9), (3, 10, 14)])
+@pytest.mark.parametrize("version", [(2, 7, 18), (3, 6, 9), (3, 10, 14)])
 def test_an_older_python_is_told_so(version: tuple[int, int, int]) -> None:
     told = course().too_old(version, "python3") or ""
     assert "needs Python 3.11 or newer" in told
@@ -70,7 +69,7 @@ def test_it_is_all_that_an_older_python_is_told() -> None:
     assert "Traceback" not in done.stderr
 
 
-@each("version", [(3, 11, 0), (3, 14, 1), (4, 0, 0)])
+@pytest.mark.parametrize("version", [(3, 11, 0), (3, 14, 1), (4, 0, 0)])
 def test_a_new_python_is_welcome(version: tuple[int, int, int]) -> None:
     assert course().too_old(version, "python3") is None
 
@@ -145,8 +144,8 @@ def test_another_lock_is_installed_and_the_index_is_for_torch_alone(tmp_path: Pa
     assert len(calls(clone)) == 9
 
 
-@each(
-    "pip_says, we_say",
+@pytest.mark.parametrize(
+    ("pip_says", "we_say"),
     [
         ("[Errno -3] Temporary failure in name resolution", "is there a network?"),
         ("[Errno 101] Network is unreachable", "is there a network?"),

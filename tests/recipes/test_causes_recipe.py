@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from each import each
+from patched import activation_patching
 from tiny import assert_near, config_of, ids_of, model_of
 
 from attnlib.explain.patching import (
-    activation_patching,
     direct_logit_attribution,
     logit_difference,
     logit_lens,
@@ -46,7 +45,7 @@ def gaps(model, asked):
 
 
 def one_by_one(model, asked, patching):
-    """What the library's patching finds of each prompt, not normalised."""
+    """What patching finds of each prompt, not normalised."""
     metric = logit_difference(RIGHT, WRONG)
     pairs = zip(asked.clean, asked.corrupted, gaps(model, asked), strict=True)
     return torch.stack([patching(model, a, b, metric) * gap for a, b, gap in pairs])
@@ -55,9 +54,9 @@ def one_by_one(model, asked, patching):
 def test_heads_are_restored_as_by_activation_patching(model):
     asked = prompts()
     clean, corrupted = both(model, asked)
-    expected = one_by_one(model, asked, lambda *given: activation_patching(*given, "mixed"))
-    assert_near(recipe.exchanged(model, asked, corrupted, clean.mixed), expected.flatten(1))
-    back = recipe.exchanged(model, asked, clean, clean.mixed)
+    expected = one_by_one(model, asked, lambda *given: activation_patching(*given, "z"))
+    assert_near(recipe.exchanged(model, asked, corrupted, clean.z), expected.flatten(1))
+    back = recipe.exchanged(model, asked, clean, clean.z)
     assert_near(back, torch.zeros_like(back))
 
 
@@ -65,11 +64,11 @@ def test_exchanging_all_heads_at_once_is_one_run(model, monkeypatch):
     monkeypatch.setattr(recipe, "FIRST", 1)
     asked = prompts()
     clean, corrupted = both(model, asked)
-    some = recipe.early(model, asked, corrupted, clean.mixed)
+    some = recipe.early(model, asked, corrupted, clean.z)
     logits = []
     for a, b in zip(asked.clean, asked.corrupted, strict=True):
-        given = next(model.run(model.embed(a[None]))).mixed
-        logits.append(model(b[None], edits={("mixed", 0): lambda _, z=given: z})[0, -1])
+        given = next(model.run(model.embed(a[None]))).z
+        logits.append(model(b[None], edits={("z", 0): lambda _, z=given: z})[0, -1])
     plain = recipe.difference(model, corrupted.streams[-1], asked)
     assert_near(some, logit_difference(RIGHT, WRONG)(torch.stack(logits)) - plain)
 
@@ -83,7 +82,7 @@ def test_the_stream_is_restored_as_by_activation_patching(model):
     assert not torch.allclose(found[..., 1], expected[..., 4])  # 4 and 5 together
 
 
-@each("receiver", [(1, 0), (2, 1)])
+@pytest.mark.parametrize("receiver", [(1, 0), (2, 1)])
 def test_heads_are_heard_as_by_path_patching(model, receiver):
     asked = prompts()
     expected = one_by_one(model, asked, lambda *given: path_patching(*given, receiver))
@@ -105,7 +104,7 @@ def test_the_gradient_is_the_slope_of_the_exchange(model):
     asked = prompts()
     clean, corrupted = both(model, asked)
     slope = recipe.gradient(model, asked, clean, corrupted)
-    pairs = zip(corrupted.mixed, clean.mixed, strict=True)
+    pairs = zip(corrupted.z, clean.z, strict=True)
     step = recipe.exchanged(model, asked, corrupted, [b + 1e-5 * (a - b) for b, a in pairs])
     torch.testing.assert_close(step / 1e-5, slope, atol=1e-3, rtol=1e-3)
 
@@ -113,8 +112,8 @@ def test_the_gradient_is_the_slope_of_the_exchange(model):
 def test_reading_and_repeating_leave_the_cache_alone(model):
     run = recipe.read(model, prompts().clean)
     assert run.before.length == 6
-    assert run.attention.shape == (3, 3, 2, 7)
-    assert_near(run.attention.sum(-1), torch.ones(3, 3, 2).double())
+    assert run.pattern.shape == (3, 3, 2, 7)
+    assert_near(run.pattern.sum(-1), torch.ones(3, 3, 2).double())
     twice = recipe.copied(run.before, 2)
     assert isinstance(twice, KVCache)
     assert torch.equal(twice.keys[1], run.before.keys[1].repeat_interleave(2, 0))

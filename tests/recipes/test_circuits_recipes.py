@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from each import each
 from few import few_of, with_tokenizer
 
 from attnlib import pretrained
@@ -45,7 +44,7 @@ def test_moments_begin_with_the_start_and_end_with_the_end():
     assert 20 < len(found) < 35
 
 
-@each("repeated", [0, 4, 16])
+@pytest.mark.parametrize("repeated", [0, 4, 16])
 def test_so_many_windows_of_a_batch_repeat(repeated):
     stream = torch.arange(4000)  # a window of it never repeats
     batch = circuits.mixed(stream, repeated, seed=1)
@@ -105,15 +104,15 @@ def test_what_is_measured_of_a_head_that_looks_one_back(small):
 
 
 def test_an_interrupted_run_goes_on(small, monkeypatch):
-    real, calls = language.next_token_loss, []
+    real, calls = language.quick_loss, []
 
-    def loss(model, batch, dtype):
+    def loss(model, batch):
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return real(model, batch, dtype)
+        return real(model, batch)
 
-    monkeypatch.setattr(language, "next_token_loss", loss)
+    monkeypatch.setattr(language, "quick_loss", loss)
     with pytest.raises(SystemExit, match=r"stopped at step 2.*goes on from there"):
         circuits.train("attention-2", 4, small)
     circuits.train("attention-2", 4, small)

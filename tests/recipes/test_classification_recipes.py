@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 import torch
-from each import each
 from few import few_of
 from torch.nn import functional as F
 
@@ -37,7 +36,7 @@ def run(name, folder, steps="3"):
 
 
 # of those that differ in their seed alone, the first
-@each("name", [name for name in CLASSIFIERS if not name[-1].isdigit()])
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if not name[-1].isdigit()])
 def test_a_recipe_writes_a_classifier_that_loads(name, few_reviews):
     few, folder = few_reviews
     if CLASSIFIERS[name].base:
@@ -135,7 +134,7 @@ def test_an_interrupted_recipe_writes_nothing(few_reviews, tmp_path, monkeypatch
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "classification_loss", stop)
+    monkeypatch.setattr(classification, "classification_loss", stop)
     with pytest.raises(SystemExit, match=r"stopped at step 0; no checkpoint .* starts anew"):
         run("rt-lstm", tmp_path)
     assert not list(tmp_path.glob("rt-lstm*"))

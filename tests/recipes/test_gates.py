@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from each import each
 from tiny import sentences, translator
 
 from recipes.gates import (
@@ -17,7 +16,7 @@ from recipes.gates import (
 
 
 @pytest.mark.claim(69)
-@each("log_a", [-3.0, -2.4, -1.0, 0.0, 0.7, 2.0])
+@pytest.mark.parametrize("log_a", [-3.0, -2.4, -1.0, 0.0, 0.7, 2.0])
 def test_the_formula_of_an_open_gate_is_its_frequency(log_a):
     n = 200_000
     u = torch.rand(n, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

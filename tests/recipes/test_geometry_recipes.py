@@ -4,14 +4,14 @@ import json
 
 import pytest
 import torch
-from each import each
 
 from attnlib import pretrained
 from attnlib.explain.geometry import mean_cosine, row_entropy
 from attnlib.models import TransformerClassifier
-from attnlib.training.classification import Examples, classification_loss
+from attnlib.training.classification import Examples
 from recipes import geometry as recipe
 from recipes.__main__ import main
+from recipes.classification import classification_loss
 
 LENGTHS = (9, 4, 6, 9, 5, 7)
 
@@ -44,15 +44,15 @@ def test_properties_are_those_of_texts_one_by_one():
     found, traces = recipe.properties(model, data), []
     for ids, _ in one_by_one(model, data):
         traces.append(model.trace(ids[0], keep="all"))
-    for name, kind in (("keys", "keys"), ("values", "values")):
-        told = torch.stack([mean_cosine(getattr(trace, kind)[:, 0]) for trace in traces]).mean(0)
+    for name, field in (("keys", "k"), ("values", "v")):
+        told = torch.stack([mean_cosine(getattr(trace, field)[:, 0]) for trace in traces]).mean(0)
         assert found[name] == pytest.approx(told.tolist(), abs=1e-4)
-    states = torch.stack([mean_cosine(trace.residual) for trace in traces]).mean(0)
+    states = torch.stack([mean_cosine(trace.resid) for trace in traces]).mean(0)
     assert found["states"] == pytest.approx(states.tolist(), abs=1e-4)
-    rows = [row_entropy(trace.attention[:, 0]) for trace in traces]  # (L, n)
+    rows = [row_entropy(trace.pattern[:, 0]) for trace in traces]  # (L, n)
     means = {"entropy": [r.mean(1) for r in rows], "read": [r[:, 0] for r in rows]}
-    means["key_norm"] = [trace.keys[:, 0].norm(dim=-1).mean(1) for trace in traces]
-    means["query_norm"] = [trace.queries[:, 0].norm(dim=-1).mean(1) for trace in traces]
+    means["key_norm"] = [trace.k[:, 0].norm(dim=-1).mean(1) for trace in traces]
+    means["query_norm"] = [trace.q[:, 0].norm(dim=-1).mean(1) for trace in traces]
     for name, values in means.items():
         assert found[name] == pytest.approx(torch.stack(values).mean(0).tolist(), abs=1e-4)
     assert found["entropy"] != pytest.approx(found["read"], abs=0.01)
@@ -77,7 +77,7 @@ def test_other_weights_take_the_place_of_a_layers_own():
     assert found["one"] != pytest.approx(found["uniform"], abs=0.001)
 
 
-@each("rows", ["all", "read"])
+@pytest.mark.parametrize("rows", ["all", "read"])
 def test_the_penalty_is_on_the_entropy_of_real_rows(rows):
     model, data = sharp_model(), texts()
     batch = (data.ids, data.labels)

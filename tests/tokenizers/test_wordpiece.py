@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from each import each
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -47,7 +47,6 @@ def test_what_is_cut_off_is_counted(wordpiece):
     for words, left_out in ((1, 0), (510, 0), (511, 1), (2000, 1490)):
         assert wordpiece.left_out("film " * words) == left_out
         assert len(wordpiece.encode("film " * words)) + left_out == words + 2  # [CLS], [SEP]
-    assert wordpiece.word_ids([]) == ()
 
 
 def same_word(word_ids):
@@ -66,7 +65,7 @@ def check(wordpiece, reference, text):
     assert {right - left for left, right in pairwise(words)} <= {0, 1}
 
 
-@each("text", ODD.values())
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
 def test_words_are_those_of_the_library(wordpiece, reference, text):
     check(wordpiece, reference, text)
 
@@ -85,3 +84,11 @@ def test_a_long_text_is_cut_between_its_ends():
     text = "an unwatchable film"
     assert short.tokens(short.encode(text)) == ["[CLS]", "an", "un", "##watch", "[SEP]"]
     assert len(long.encode(text)) == 7
+
+
+def test_ids_may_be_a_tensor_and_must_be_known(wordpiece):
+    ids = wordpiece.encode("unwatchable")
+    assert wordpiece.tokens(torch.tensor(ids)) == wordpiece.tokens(ids)
+    assert wordpiece.word_ids([]) == ()
+    with pytest.raises(ValueError, match="from 0 to 30521, got 30522"):
+        wordpiece.tokens([30522])

@@ -57,29 +57,3 @@ root => ["accent", "second", "third", "fourth"].map( // of the maps that lie ove
     return found;
   });
 }
-
-//: cells
-canvas => { // the colour of every cell, found by a pointer that is everywhere
-  const read = canvas.closest('.attn').querySelector('.attn-read'), places = {};
-  const { left, top, width, height } = canvas.getBoundingClientRect();
-  for (let x = 0; x < width; x += 20) for (let y = 0; y < height; y += 20) {
-    canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: left + x, clientY: top + y }));
-    const names = [...read.querySelectorAll('q')].map(one => one.innerText).join('');
-    if (read.innerText.includes('destination')) places[names] = [x + 1, y + 1];
-  }
-  canvas.dispatchEvent(new PointerEvent('pointerleave'));
-  const dot = ([x, y]) => [...canvas.getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3);
-  return Object.fromEntries(Object.entries(places).map(([names, at]) => [names, dot(at)]));
-}
-
-//: tinted
-(canvas, top) => { // how many dots below `top` are clearly blue, and clearly brown
-  const { width, height } = canvas, y = Math.round(top * height);
-  const dots = canvas.getContext('2d').getImageData(0, y, width, height - y).data;
-  let blue = 0, brown = 0;
-  for (let i = 0; i < dots.length; i += 4) {
-    blue += dots[i + 2] - dots[i] > 60;
-    brown += dots[i] - dots[i + 2] > 60;
-  }
-  return [blue, brown];
-}

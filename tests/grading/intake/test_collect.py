@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from each import each
 from handed import NAME, NOON, OTHER, by_path, kept, pack, put, submitted, take, work, write_roster
 
 from grading.intake.collect import collect, table
@@ -52,8 +51,8 @@ def test_an_exercise_is_known_by_its_cells_whatever_it_is_called() -> None:
     assert which_exercise("Untitled.ipynb", split) == NAME
 
 
-@each(
-    "path, name",
+@pytest.mark.parametrize(
+    ("path", "name"),
     [
         ("04_Self-Attention (1).IPYNB", NAME),
         ("Jürgen Weiß/04-self-attention.ipynb", NAME),
@@ -69,8 +68,8 @@ def test_else_by_its_path(path: str, name: str) -> None:
         assert which_exercise(path, notebook) == name
 
 
-@each(
-    "content, reason",
+@pytest.mark.parametrize(
+    ("content", "reason"),
     [
         (b" \n", "empty"),
         (b"<html>", "no JSON"),
@@ -257,8 +256,8 @@ def test_an_extension_is_one_students(tmp_path: Path, places: Places) -> None:
     assert late == {"gus"}, "the same file again is not late"
 
 
-@each(
-    "text, reason",
+@pytest.mark.parametrize(
+    ("text", "reason"),
     [
         ("id,due\nbob,soon\n", "'soon' is not a date such as 2026-12-08"),
         ("id,exercise,due\nbob,04,2026-12-08\n", "no exercise is called '04'"),

@@ -9,7 +9,6 @@ from datetime import datetime
 from hashlib import sha256
 
 import pytest
-from each import each
 from handed import NAME, NOON, OTHER, submitted, take, work, write_roster
 
 from grading.intake.due import DueDates, lateness
@@ -175,8 +174,8 @@ def test_gradescope_says_beside_its_folders_who_handed_in(places: Places, listed
     assert at.isoformat()[:19] == "2026-11-28T10:00:00"
 
 
-@each(
-    "path, known, late",
+@pytest.mark.parametrize(
+    ("path", "known", "late"),
     [
         (f"lovelaceada_LATE_4711_9_{NAME}.ipynb", False, "marked late by canvas"),
         (f"lovelaceada_4711_9_{NAME}.ipynb", False, ""),
@@ -246,8 +245,8 @@ def test_two_people_of_one_name_are_not_taken_for_one(places: Places) -> None:
     ]
 
 
-@each(
-    "path, told",
+@pytest.mark.parametrize(
+    ("path", "told"),
     [
         ("Ann Lee_3_assignsubmission_file/x.ipynb", "Ann Lee 3 may be ann or lee7"),
         (
@@ -276,8 +275,8 @@ ODD = [f"mal/v_0_2_{i}.txt" for i in range(9)]
 ZIPPED = [f"{who}_{i}{MOODLE}/x.ipynb" for i, who in enumerate(("ann", "bob"))]
 
 
-@each(
-    "paths, depth",
+@pytest.mark.parametrize(
+    ("paths", "depth"),
     [
         (PLAIN + ODD, 0),
         ([f"Course/{path}" for path in PLAIN + ODD], 1),

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from each import each
 from handed import take, work, write_roster
 
 from grading.intake.roster import Student, read_roster
@@ -13,8 +12,8 @@ from grading.settings import Places
 ADA = Student("ada", "Ada Lovelace", "ada@uni.example")
 
 
-@each(
-    "text, student",
+@pytest.mark.parametrize(
+    ("text", "student"),
     [
         # our own, as Excel writes it in Germany too; nbgrader's
         ("\ufeffID;Name\nada;Ada Lovelace\n", Student("ada", "Ada Lovelace")),
@@ -79,8 +78,8 @@ def test_a_platforms_own_export_is_a_roster(places: Places, text: str, student: 
     assert read_roster(places) == [student]
 
 
-@each(
-    "text, told",
+@pytest.mark.parametrize(
+    ("text", "told"),
     [
         ("id,name\n../x,A\n", "'../x' is no id"),
         ("id,name\n,A\n", "'' is no id"),
@@ -95,7 +94,7 @@ def test_a_bad_roster_is_told(places: Places, text: str, told: str) -> None:
         read_roster(places)
 
 
-@each("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_a_roster_in_another_encoding(places: Places, encoding: str) -> None:
     write_roster(places, "")
     places.roster.write_bytes("id;name\r\ns1;Jürgen Weiß\r\n".encode(encoding))

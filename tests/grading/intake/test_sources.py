@@ -1,6 +1,6 @@
 """What the code that defines an answer rests on."""
 
-from each import each
+import pytest
 
 from grading.intake.sources import resting_on
 
@@ -20,7 +20,7 @@ RESTS = {  # an answer, and the pieces of HELPERS on which it rests
 }
 
 
-@each("answer", RESTS)
+@pytest.mark.parametrize("answer", RESTS)
 def test_an_answer_rests_on_the_global_names_that_it_uses(answer: str) -> None:
     text = resting_on([*HELPERS, answer], "f")
     assert {i for i, helper in enumerate(HELPERS) if helper in text} == RESTS[answer]

@@ -18,7 +18,6 @@ import nbformat
 import pytest
 from cells import ROOT
 from classroom import notebook
-from each import each
 from nbclient import NotebookClient
 
 from attnlib.check.comparison import difference
@@ -79,7 +78,7 @@ def test_every_solution_is_an_exercise() -> None:
     assert sorted(p.name for p in EXERCISE.iterdir() if p.is_dir()) == names()
 
 
-@each("name", names())
+@pytest.mark.parametrize("name", names())
 def test_the_exercise_is_what_its_solution_makes(name: str, tmp_path: Path) -> None:
     """But for rounding: another processor may round a last digit elsewhere."""
     shutil.copytree(EXERCISE / name, tmp_path / name)
@@ -88,7 +87,7 @@ def test_the_exercise_is_what_its_solution_makes(name: str, tmp_path: Path) -> N
     assert there <= {f"{name}.ipynb", "checks.json", ".ipynb_checkpoints"}
 
 
-@each("name", names())
+@pytest.mark.parametrize("name", names())
 def test_the_visible_cases_are_those_of_the_tasks(name: str) -> None:
     text = checks(name)
     told = json.loads(text)["tasks"]
@@ -149,7 +148,7 @@ def test_rounding_is_no_change_and_a_change_is_no_rounding(tmp_path: Path) -> No
 # well made
 
 
-@each("name", names())
+@pytest.mark.parametrize("name", names())
 def test_the_notebook_is_well_made_and_tells_its_points_and_minutes(name: str) -> None:
     cells = solution_cells(name)
     ids = [meta(c)["grade_id"] for c in cells if meta(c)]
@@ -215,7 +214,7 @@ def ran(notebook: Any, folder: Path) -> Iterator[tuple[str, str, Exception | Non
 
 
 @pytest.mark.slow
-@each("name", names())
+@pytest.mark.parametrize("name", names())
 def test_the_solutions_run_and_pass(name: str) -> None:
     notebook = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", as_version=4)
     told = dict[str, str]()
@@ -227,7 +226,7 @@ def test_the_solutions_run_and_pass(name: str) -> None:
 
 
 @pytest.mark.slow
-@each("name", names())
+@pytest.mark.parametrize("name", names())
 def test_the_released_notebook_asks_for_every_answer(name: str) -> None:
     for task, _, error in ran(released(name), EXERCISE / name):
         wanted = {"NotYet", "NotImplementedError"} if task in exercise(name) else {"NoneType"}
@@ -247,7 +246,7 @@ def solution_texts(name: str) -> list[str]:
     return [text.strip() for text in found]
 
 
-@each("name", names())
+@pytest.mark.parametrize("name", names())
 def test_no_solution_is_in_the_exercise(name: str) -> None:
     cells = released(name).cells
     sources, texts = "\n".join(c.source for c in cells), solution_texts(name)

@@ -5,7 +5,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from each import each
 from semester import BY_HAND, NAME, NOON, TASKS, give, grade, hand_in, semester
 
 from grading.judging.report import CRASHED, GRADED, PERSON, Line
@@ -43,8 +42,8 @@ def test_the_page_counts_and_names_nobody(tmp_path: Path) -> None:
     assert not [name for name in ("ada", "emmy", "alan", "kurt") if name in words]
 
 
-@each(
-    "reason, sentence",
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
     [
         ("it raised AdaError: bad", "it raised an exception of its own"),
         ("it raised ValueError: Ada", "it raised ValueError"),

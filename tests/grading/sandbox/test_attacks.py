@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import nbformat
 import pytest
 from classroom import answered, needs_sandbox
-from each import each
 
 from attnlib.check import MIME
 from grading.desk.submission import Work, grade
@@ -140,7 +139,7 @@ def work(answer: str, first: str = "") -> Work:
     return Work(NAME, "student", nbformat.writes(notebook).encode(), SEED, LIMITS)
 
 
-@each("name", ATTACKS)
+@pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_earns_nothing(name: str) -> None:
     attack = ATTACKS[name]
     graded = grade(work(attack.answer, attack.first))

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from classroom import needs_sandbox
-from each import each
 from runs import printed, run, shown
 
 from grading.sandbox.fence import COURSE
@@ -147,18 +146,18 @@ def came() -> dict[str, Any]:
     return found
 
 
-@each("fact", SEEN)
+@pytest.mark.parametrize("fact", SEEN)
 def test_a_look_around(came: dict[str, Any], fact: str) -> None:
     assert came["seen"][fact] == SEEN[fact][1]
 
 
-@each("door", DOORS)
+@pytest.mark.parametrize("door", DOORS)
 def test_a_door_is_shut(came: dict[str, Any], door: str) -> None:
     assert came["doors"][door] != "open"
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of calls are x86-64's")
-@each("call", CALLS)
+@pytest.mark.parametrize("call", CALLS)
 def test_a_dangerous_call_is_refused(came: dict[str, Any], call: str) -> None:
     assert errno.errorcode[came["calls"][call]] == "EPERM"
 

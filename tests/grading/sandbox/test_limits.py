@@ -1,7 +1,7 @@
 """What a submission may use up, and how a run ends that uses more."""
 
+import pytest
 from classroom import needs_sandbox
-from each import each
 from runs import cells, printed, run, shown
 
 from attnlib.check import MIME
@@ -115,7 +115,7 @@ ENDS = {  # the cells, and of what the whole run ends
 
 
 @needs_sandbox
-@each("what", ENDS)
+@pytest.mark.parametrize("what", ENDS)
 def test_a_run_ends(what: str) -> None:
     source, status, reason = ENDS[what]
     told = run("print('before')", source, LATER, limits=SMALL)
@@ -125,7 +125,7 @@ def test_a_run_ends(what: str) -> None:
 
 
 @needs_sandbox
-@each("source", ["while True:\n    pass", HIDDEN])
+@pytest.mark.parametrize("source", ["while True:\n    pass", HIDDEN])
 def test_all_cells_together_may_not_compute_too_long(source: str) -> None:
     told = run(source, LATER, limits=Limits(total_seconds=2))
     reason = "timed out after 2 s of computing in total"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from cells import ROOT, run
-from each import each
 
 from attnlib import check as checking
 from attnlib.check.comparison import complaint, difference
@@ -73,7 +72,7 @@ def test_mistakes_are_rejected_and_named(
                 assert sentence.rstrip(".") in said, f"{about}\nthe check says: {said!r}"
 
 
-@each("name", EXERCISES)
+@pytest.mark.parametrize("name", EXERCISES)
 def test_a_task_is_well_made(name: str) -> None:
     assert list(answers(name)) == list(exercise(name))
     for task in exercise(name).values():
@@ -86,7 +85,7 @@ def test_a_task_is_well_made(name: str) -> None:
             assert not re.match("[A-Z][a-z]", sentence), f"it follows a colon: {sentence}"
 
 
-@each("name", EXERCISES)
+@pytest.mark.parametrize("name", EXERCISES)
 def test_hidden_cases_depend_on_the_seed_alone(name: str) -> None:
     state, bits = random.getstate(), torch.get_rng_state()
     for task in exercise(name).values():
@@ -103,7 +102,7 @@ def test_hidden_cases_depend_on_the_seed_alone(name: str) -> None:
     assert torch.equal(torch.get_rng_state(), bits)
 
 
-@each("name", EXERCISES)
+@pytest.mark.parametrize("name", EXERCISES)
 def test_a_solution_leaves_its_arguments_alone(name: str) -> None:
     for task in exercise(name).values():
         for args in [*task.visible, *hidden_inputs(task, "a")]:

@@ -1,6 +1,6 @@
 """Faults that an engineer put into this room, each with the test that notices it."""
 
-from each import each
+import pytest
 
 from attnlib.check.protocol import to_json
 from grading.tasks import EXERCISES, exercise
@@ -8,7 +8,7 @@ from grading.tasks.hidden import hidden_inputs
 from grading.tasks.kit import draws
 
 
-@each("name", EXERCISES)
+@pytest.mark.parametrize("name", EXERCISES)
 def test_the_further_hidden_cases_depend_on_the_seed_too(name: str) -> None:
     for task in exercise(name).values():
         if task.also:
