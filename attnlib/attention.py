@@ -310,27 +310,49 @@ def attend(
     than queries are shared. Scale and cap are as in `scaled_scores`; with a cap the weights are
     always computed, since the fused kernel knows none.
     """
-    if causal and q.shape[-2] != k.shape[-2]:
-        raise ValueError(
-            f"a causal mask needs as many keys as queries, got {k.shape[-2]} and {q.shape[-2]}"
-        )
-    if q.ndim > 2:
-        k, v = shared(k, q.shape[-3]), shared(v, q.shape[-3])
-    need_weights = need_weights or cap is not None
-    if not need_weights and mask is None:
+    if need_weights or cap is not None:
+        weights = attention_weights(q, k, mask, causal, scale, cap)
+        return weights @ _for_queries(v, q), weights
+    _check_causal(q, k, causal)
+    k, v = _for_queries(k, q), _for_queries(v, q)
+    if mask is None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale), None
+    _check_mask(mask)
+    if causal:
+        mask = mask & causal_mask(q.shape[-2], q.device)
+    empty = ~mask.any(-1, keepdim=True)
+    output: Tensor = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | empty, scale=scale)
+    return output.masked_fill(empty, 0.0), None
+
+
+def attention_weights(
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    cap: float | None = None,
+) -> Tensor:
+    """The weights of `attend`: softmax(q kᵀ / √d_k), (B, H, T, S); arguments as there."""
+    _check_causal(q, k, causal)
     if mask is not None:
         _check_mask(mask)
     if causal:
         lower = causal_mask(q.shape[-2], q.device)
         mask = lower if mask is None else mask & lower
-    if need_weights:
-        weights = masked_softmax(scaled_scores(q, k, scale, cap), mask)
-        return weights @ v, weights
-    assert mask is not None
-    empty = ~mask.any(-1, keepdim=True)
-    output: Tensor = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | empty, scale=scale)
-    return output.masked_fill(empty, 0.0), None
+    return masked_softmax(scaled_scores(q, _for_queries(k, q), scale, cap), mask)
+
+
+def _check_causal(q: Tensor, k: Tensor, causal: bool) -> None:
+    if causal and q.shape[-2] != k.shape[-2]:
+        raise ValueError(
+            f"a causal mask needs as many keys as queries, got {k.shape[-2]} and {q.shape[-2]}"
+        )
+
+
+def _for_queries(x: Tensor, q: Tensor) -> Tensor:
+    """Keys or values for each head that has queries; a single head has its own."""
+    return shared(x, q.shape[-3]) if q.ndim > 2 else x
 
 
 def shared(x: Tensor, heads: int) -> Tensor:

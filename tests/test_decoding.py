@@ -214,7 +214,8 @@ def test_a_stop_inside_the_prompt_ends_nothing():
         prompt = ids(1, stop, 1)
         new = greedy(model, prompt, 4)[3:].tolist()
         new = new[: new.index(stop) + 1] if stop in new else new
-        assert greedy(model, prompt, 4, stop=stop).tolist() == prompt.tolist() + new
+        for stops in (stop, {stop, -1}):
+            assert greedy(model, prompt, 4, stop=stops).tolist() == prompt.tolist() + new
         lengths.add(len(new))
     assert 4 in lengths  # else this test says nothing
 
@@ -343,6 +344,7 @@ def test_search_ends_when_every_beam_has():
         model.W_U[:, 0] = 20.0  # the end is certain
     assert len(beam_steps(model, ids(1), 50, 1, stop=0)) == 2
     assert len(beam_steps(model, ids(1), 50, 3, stop=0)) == 2, "the best has ended"
+    assert len(beam_steps(model, ids(1), 50, 3, stop=[0, -1])) == 2
     assert len(beam_search(model, ids(1), 50, 1, stop=0)[0].ids) == 2
     assert len(beam_search(model, ids(1), 50, 1)[0].ids) == 51
 

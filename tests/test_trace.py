@@ -84,6 +84,7 @@ def test_tokens_join_into_one_string_a_word(split):
 
 def test_join_tokens_keeps_a_word_that_begins_with_signs():
     assert join_tokens(["##", "a", "##b"], [0, 1, 1]) == ("##", "ab")
+    assert join_tokens(["a", "##", "b"], [0, 0, 0]) == ("a##b",)  # not WordPiece's
     assert join_tokens([], []) == ()
 
 
@@ -124,6 +125,7 @@ def test_a_trace_goes_from_tokens_to_words():
     assert words.pattern.shape == (2, 3, 3, 3)
     torch.testing.assert_close(words.pattern, merge_words(trace.pattern, trace.word_ids))
     assert repr(words) == "Trace(layers=2, heads=3, queries=3, keys=3)"
+    assert small(words=("[CLS]", "Unwilling", "[SEP]")).to_words().tokens[1] == "Unwilling"
     # there is no sum or average of logits or states that would mean a word
     assert all(getattr(words, name) is None for name in (*OPTIONAL, "word_ids", "sources"))
 
@@ -143,6 +145,7 @@ def test_a_trace_without_words_or_with_sources_stays_in_tokens():
         ({"sources": ("ein", "und")}, "5 queries and 2 keys"),
         ({"word_ids": (0, 1)}, r"a word for each of 5 tokens, got 2"),
         ({"word_ids": (0, 1, 0, 1, 2)}, "must run 0, 0, 1"),
+        ({"words": ("a", "b")}, "words must name each word of word_ids, got 2"),
     ],
 )
 def test_tokens_sources_and_words_fit_the_pattern(changes, message):
@@ -270,6 +273,7 @@ def test_half_precision_sums_to_1(dtype, size):
         ((), EAGER),
         ((None, None), EAGER),
         (SimpleNamespace(attentions=None, cross_attentions=None), EAGER),
+        (SimpleNamespace(to_tuple=tuple), "does not attend, such as Mamba"),
         (SimpleNamespace(cross_attentions=None), r"encoder_attentions, .*`sources`.*cross_att"),
         ([torch.cat([layer] * 4) for layer in OF_ONE], r"4 texts.*tuple\(a\[i : i \+ 1\] for a in"),
         ([OF_ONE, OF_ONE], "layer 0 must be an array, got tuple.*`generate`.*whole text"),

@@ -68,14 +68,16 @@ def _problem(task: str, answer: Callable[..., Any]) -> str | None:
     home = getattr(own, "__module__", None) or type(own).__module__
     if home not in ("__main__", "torch.jit"):  # a script is made of one's own function
         return f"this function comes from {home}: write your own, in the cell above"
-    told = tasks[task]
-    inputs = [case["args"] for case in told["cases"]]
+    visible = tasks[task]
+    inputs = [case["args"] for case in visible["cases"]]
     answers = read_answers(ask(task, answer, inputs))
-    cases = [_case(case) for case in told["cases"]]
-    free = _something if told.get("free") else None
-    wrong = complaint(task, cases, answers, told["tolerance"], free)
-    told_of = "" if wrong else refusal_of(own, told.get("forbidden", ()))
-    return f"right so far, but {told_of}" if told_of else wrong
+    cases = [_case(case) for case in visible["cases"]]
+    accepts = _something if visible.get("free") else None
+    wrong = complaint(task, cases, answers, visible["tolerance"], accepts)
+    if wrong:
+        return wrong
+    reason = refusal_of(own, visible.get("forbidden", ()))
+    return f"right so far, but {reason}" if reason else None
 
 
 def _something(args: tuple[Any, ...], output: Any) -> str | None:
@@ -83,25 +85,25 @@ def _something(args: tuple[Any, ...], output: Any) -> str | None:
     return "the answer is None: is a return missing?" if output is None else None
 
 
-def _case(told: dict[str, Any]) -> Case:
+def _case(data: dict[str, Any]) -> Case:
     """A visible case."""
-    mistakes = {sentence: from_json(value) for sentence, value in told.get("mistakes", {}).items()}
-    return Case(from_json(told["args"]), from_json(told.get("expected")), mistakes)
+    mistakes = {sentence: from_json(value) for sentence, value in data.get("mistakes", {}).items()}
+    return Case(from_json(data["args"]), from_json(data.get("expected")), mistakes)
 
 
 def _visible(folder: Path) -> dict[str, Any]:
     """The visible cases, from beside the notebook; of a solution, from beside its exercise."""
-    what = f"missing: it belongs beside the notebook, in {folder}"
-    for place in (folder, folder.parent.parent / "exercises" / folder.name):
+    exercise = folder.parent.parent / "exercises" / folder.name
+    files = [place / "checks.json" for place in (folder, exercise)]
+    file = next((file for file in files if file.exists()), None)
+    fault = f"missing: it belongs beside the notebook, in {folder}"
+    if file is not None:
         try:
-            found: dict[str, Any] = json.loads((place / "checks.json").read_text("utf-8"))["tasks"]
-            return found
-        except FileNotFoundError:
-            continue
+            tasks: dict[str, Any] = json.loads(file.read_text("utf-8"))["tasks"]
+            return tasks
         except (OSError, ValueError, LookupError, TypeError) as error:
-            what = f"damaged: {error}"
-            break
+            fault = f"damaged: {error}"
     raise NotYet(
-        f"checks.json is {what}. Unpack the whole folder of the exercise again, open the notebook "
+        f"checks.json is {fault}. Unpack the whole folder of the exercise again, open the notebook "
         "there, and run it from the top"
     )

@@ -44,12 +44,24 @@ def _spoiled(answer: Any, before: Sequence[Any], after: Any) -> str | None:
             return "it is not written yet: put your code where it says raise NotImplementedError()"
         hint = sentence(answer.error, before)
         return f"it raised {answer.error}" + (f": {hint}" if hint else "")
-    pairs = zip(before, after, strict=True) if len(before) == len(after or ()) else [(0, 1)]
-    changed = [i for i, (one, other) in enumerate(pairs, 1) if not same(one, other)]
-    if changed:
-        tensor = bool(before) and isinstance(before[changed[0] - 1], Tensor)
-        copy = "a copy (x.clone())" if tensor else "a copy"
-        return f"it changes argument {changed[0]} in place: work on {copy}, and leave the caller's"
+    changed = _changed_argument(before, after)
+    if changed is None:
+        return None
+    is_tensor = changed < len(before) and isinstance(before[changed], Tensor)
+    copy = "a copy (x.clone())" if is_tensor else "a copy"
+    return f"it changes argument {changed + 1} in place: work on {copy}, and leave the caller's"
+
+
+def _changed_argument(before: Sequence[Any], after: Any) -> int | None:
+    """The index of the first argument that is not as it was, or None.
+
+    The arguments come back from a process that nobody trusts: if they are not as many, it is 0.
+    """
+    if not isinstance(after, list | tuple) or len(after) != len(before):
+        return 0
+    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+        if not same(old, new):
+            return index
     return None
 
 

@@ -104,7 +104,7 @@ def _from_json(data: Any) -> Any:
     dtype, shape, flat = inside["dtype"], [int(n) for n in inside["shape"]], inside["data"]
     flat = [float(x) if "float" in dtype else int(x) for x in flat]
     if kind == "tensor":
-        return torch.tensor(flat, dtype=DTYPES[dtype]).reshape(shape)
+        return torch.tensor(flat, dtype=DTYPES[dtype], device="cpu").reshape(shape)
     if kind == "array" and dtype in DTYPES:
         return np.array(flat, dtype=dtype).reshape(shape)
     raise ValueError(f"no value is a {kind!r}")

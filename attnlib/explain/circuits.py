@@ -26,7 +26,15 @@ def ov_circuit(sources: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor
 
     Returns:
         (..., N, M), row = source.
+
+    Raises:
+        ValueError: if heads share keys and values, so that W_V and W_O have not as many of them.
     """
+    if W_V.ndim == W_O.ndim == 3 and len(W_V) not in (1, len(W_O)):
+        raise ValueError(
+            f"{len(W_O)} heads share {len(W_V)} values here; `attention.W_VO` has both matrices of "
+            "every head: sources @ attention.W_VO @ W_U"
+        )
     return (sources @ W_V) @ (W_O @ W_U)
 
 

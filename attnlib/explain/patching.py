@@ -203,31 +203,33 @@ def path_patching(
             f"the prompts must have as many tokens, or their parts do not align: clean has "
             f"{len(clean)}, corrupted {len(corrupted)}. Choose words of equally many tokens"
         )
-    place = head  # of what the receiver reads with, among those of its layer
+    index = head  # of the receiver's query, key or value among those of its layer
     if through != "q" and config.kv_heads is not None:
-        place = head // (config.heads // config.kv_heads)
+        index = head // (config.heads // config.kv_heads)
 
     with evaluating(model):
         clean_states, corrupted_states = _run(model, clean), _run(model, corrupted)
-        restored = metric(_last_logits(model, clean_states[-1]))
-        nothing = metric(_last_logits(model, corrupted_states[-1]))
-        if (restored - nothing).abs() < 1e-6:
+        clean_metric = metric(_last_logits(model, clean_states[-1]))
+        corrupted_metric = metric(_last_logits(model, corrupted_states[-1]))
+        if (clean_metric - corrupted_metric).abs() < 1e-6:
             raise ValueError(
-                f"the metric is {restored.item():.4g} for both prompts: there is nothing to restore"
+                f"the metric is {clean_metric.item():.4g} for both prompts: there is nothing to "
+                "restore"
             )
         stream = corrupted_states[layer].resid_pre  # (1, T, d_model)
-        patched = []
+        patched_metrics = []
         for sender in range(layer):
-            states = clean_states[sender], corrupted_states[sender]
-            change = _change_by_head(_block(model, sender), *states)  # (H, T, d_model)
-            # a batch of H streams, in each of which one head alone wrote as in the clean run
-            received = getattr(next(model.run(stream + change, first=layer)), through)
-            edit = _replaced(received, place)
-            streams = stream.expand(len(change), -1, -1)
-            for state in model.run(streams, edits={(through, layer): edit}, first=layer):
-                last = state
-            patched.append(metric(_last_logits(model, last)))
-        return (torch.stack(patched) - nothing) / (restored - nothing)
+            # Each of H streams has one head of the sender's layer write as in the clean run.
+            change = _change_by_head(
+                _block(model, sender), clean_states[sender], corrupted_states[sender]
+            )  # (H, T, d_model)
+            receiver_state = next(model.run(stream + change, first=layer))
+            edit = _replaced(getattr(receiver_state, through), index)
+            corrupted_streams = stream.expand(config.heads, -1, -1)
+            *_, last = model.run(corrupted_streams, edits={(through, layer): edit}, first=layer)
+            patched_metrics.append(metric(_last_logits(model, last)))
+        effects = torch.stack(patched_metrics) - corrupted_metric
+        return effects / (clean_metric - corrupted_metric)
 
 
 def _change_by_head(block: Block, clean: LayerState, corrupted: LayerState) -> Tensor:
@@ -240,12 +242,12 @@ def _change_by_head(block: Block, clean: LayerState, corrupted: LayerState) -> T
     return changed - corrupted.attn_out
 
 
-def _replaced(part: Tensor, place: int) -> Callable[[Tensor], Tensor]:
+def _replaced(part: Tensor, index: int) -> Callable[[Tensor], Tensor]:
     """The edit that exchanges one head, or one shared key or value, for a part (B, H, T, d)."""
 
     def edit(x: Tensor) -> Tensor:
         x = x.clone()
-        x[:, place] = part[:, place]
+        x[:, index] = part[:, index]
         return x
 
     return edit

@@ -107,7 +107,7 @@ class HistogramModel(nn.Module):
         Args:
             ids: (T,).
             tokens: their names; the numbers themselves if None.
-            word_ids: not used: a symbol is no piece of a word.
+            word_ids: word index of each symbol, if there is one.
             keep: of "v" and "logits", as in `Transformer.trace`.
         """
         tokens = token_names(ids, tokens)

@@ -32,9 +32,15 @@ class CountModel:
     (an estimate that programs credit to Ney, Essen and Kneser 1994). With a number k, k is added
     to every count of the longest context and nothing is asked of a shorter one.
 
-    The counts form a tree of sorted arrays: level m holds the different m-grams, each as
-    (place of its first m − 1 tokens on level m − 1) · D + last token. Counts and probabilities are
-    computed on the CPU, in double precision, wherever the ids lie.
+    The counts form a tree of sorted arrays. Level m holds every different (m + 1)-gram as one
+    number, its key: (index of its first m tokens on level m − 1) · D + last token. Counts and
+    probabilities are computed on the CPU, in double precision, wherever the ids lie.
+
+    >>> pairs = CountModel(2, vocab_size=10).fit(torch.tensor([5, 7, 5, 9]))
+    >>> pairs.keys[0], pairs.counts[0]  # the single tokens
+    (tensor([5, 7, 9]), tensor([2, 1, 1]))
+    >>> pairs.keys[1]  # 5 7 and 5 9, whose 5 has index 0, and 7 5, whose 7 has index 1
+    tensor([ 7,  9, 15])
 
     Args:
         n: order; a token is predicted from the n − 1 before it.

@@ -20,28 +20,42 @@ patches and frozen weights are all edits. Nothing in the model changes.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlib.attention import MultiHeadAttention, attend, causal_mask, check_choice, shared
+from attnlib.attention import (
+    MultiHeadAttention,
+    attend,
+    attention_weights,
+    causal_mask,
+    check_choice,
+    shared,
+)
 from attnlib.models.cache import KVCache
 from attnlib.models.evaluation import evaluating
 from attnlib.models.initial import normal
 from attnlib.positions import ROTARY_PAIRS, RotaryScaling, rotation, sinusoidal, turn
 from attnlib.tokenizers.words import check_padding
-from attnlib.trace import PER_LAYER, Trace, kept, token_names, wanted
+from attnlib.trace import PER_LAYER, Trace, token_names, wanted
 
 Edit = Callable[[Tensor], Tensor]
 Edits = Mapping[tuple[str, int], Edit]
 Encoded = tuple[Tensor, Tensor]  # states of another text (B, M, d_model), and its mask (B, M)
 Rotation = tuple[Tensor, Tensor]  # cosine and sine of each position's angles, (T, d/2)
 
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU as GPT-2 and Gemma approximate it; a function with a name, so that models pickle."""
+    return F.gelu(x, approximate="tanh")
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_tanh": gelu_tanh,
     "silu": F.silu,
 }
 CHOICES = {
@@ -169,18 +183,37 @@ class TransformerConfig:
             check_choice(name, getattr(self, name), choices)
         for name in self.biases:
             check_choice("bias", name, BIASES)
-        for name in ("rotary_base", "rotary_scaling", "window"):
-            value = getattr(self, name)
-            if isinstance(value, tuple) and len(value) != self.layers:
-                raise ValueError(f"{name} names {len(value)} layers of {self.layers}")
+        self._check_layers()
         if self.window is not None and not self.causal:
             raise ValueError("a window is the last tokens, and so needs causal=True")
-        if any(self.window_of(layer) == 0 for layer in range(self.layers)):
-            raise ValueError("a window holds at least the token itself, got 0")
         if self.parallel and (self.norm not in ("pre", "none") or self.cross):
             raise ValueError('parallel blocks need norm="pre" or "none", and cross=False')
         if self.shared_norm and not self.parallel:
             raise ValueError("shared_norm needs parallel=True")
+        if self.positions == "rotary" and (self.rotary_width < 2 or self.rotary_width % 2):
+            raise ValueError(
+                f"rotary positions turn pairs, and {self.rotary_width} dimensions of a query are "
+                "to turn: it must be an even number"
+            )
+
+    @property
+    def rotary_width(self) -> int:
+        """How many dimensions of a query turn with its position."""
+        d_k = self.d_model // self.heads if self.d_k is None else self.d_k
+        return int(self.rotary_share * d_k)
+
+    def _check_layers(self) -> None:
+        """What may have a value for each layer: as many values as layers, a window of 1 or more."""
+        for name in ("rotary_base", "rotary_scaling", "window"):
+            value = getattr(self, name)
+            if isinstance(value, list):  # as JSON has it
+                value = tuple(value)
+                object.__setattr__(self, name, value)
+            if isinstance(value, tuple) and len(value) != self.layers:
+                raise ValueError(f"{name} names {len(value)} layers of {self.layers}")
+        windows = [self.window_of(layer) for layer in range(self.layers)]
+        if any(window is not None and window < 1 for window in windows):
+            raise ValueError(f"a window holds at least the token itself, got {self.window}")
 
     @property
     def biases(self) -> tuple[str, ...]:
@@ -246,22 +279,28 @@ class LayerState:
 
     def __init__(self, layer: int = 0, edits: Edits | None = None) -> None:
         self.layer = layer
-        self.edits = {what: edit for (what, at), edit in (edits or {}).items() if at == layer}
+        self.edits: dict[str, Edit] = {}  # of this layer, by site
+        for (site, edited_layer), edit in (edits or {}).items():
+            if edited_layer == layer:
+                self.edits[site] = edit
 
     def put(self, site: str, x: Tensor) -> Tensor:
         """Keep a tensor under its name, and return it: as it is, or as the edit of its site has it.
+
+        What an edit returns is taken in the float that was there.
 
         Raises:
             ValueError: if an edit returns something else than a tensor of the same shape.
         """
         if site in self.edits:
-            shape, x = x.shape, self.edits[site](x)
-            if not isinstance(x, Tensor) or x.shape != shape:
-                got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            edited = self.edits[site](x)
+            if not isinstance(edited, Tensor) or edited.shape != x.shape:
+                came = tuple(edited.shape) if isinstance(edited, Tensor) else type(edited).__name__
                 raise ValueError(
                     f"the edit of {(site, self.layer)} must return a tensor of the shape it got, "
-                    f"{tuple(shape)}; it returned {got}"
+                    f"{tuple(x.shape)}; it returned {came}"
                 )
+            x = edited.to(x.dtype)
         setattr(self, site, x)
         return x
 
@@ -326,6 +365,28 @@ class Attention(MultiHeadAttention):
             more.append("a soft cap")
         return more
 
+    def forward(
+        self,
+        x: Tensor,
+        source: Tensor | None = None,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """As of a `MultiHeadAttention`, where the layer is no more than that.
+
+        Raises:
+            ValueError: if it also turns, normalises, scales or bounds, which `look` does.
+        """
+        config = self.config
+        scores = config.qk_norm, config.score_scale, config.score_cap
+        if config.positions == "rotary" or scores != (False, None, None):
+            raise ValueError(
+                "this layer does more with its queries and keys than its matrices say: "
+                "`Transformer.run` and `trace` give its weights and what it writes"
+            )
+        return super().forward(x, source, mask, causal, need_weights)
+
     def look(
         self,
         x: Tensor,
@@ -361,14 +422,13 @@ class Attention(MultiHeadAttention):
         q = state.put(prefix + "q", q)
         k = state.put(prefix + "k", k)
         v = state.put(prefix + "v", v)
-        edited = prefix + "pattern" in state.edits
-        need_weights = need_weights or edited
         scale, cap = self.config.score_scale, self.config.score_cap
-        z, pattern = attend(q, k, v, mask, causal, need_weights, scale, cap)
-        if pattern is not None and need_weights:
+        if need_weights or prefix + "pattern" in state.edits:
+            pattern = attention_weights(q, k, mask, causal, scale, cap)
             pattern = state.put(prefix + "pattern", pattern)
-        if pattern is not None and edited:
-            z = pattern @ shared(v, pattern.shape[1])
+            z = pattern @ shared(v, self.config.heads)
+        else:
+            z, _ = attend(q, k, v, mask, causal, scale=scale, cap=cap)
         z = state.put(prefix + "z", z)
         return self.write(z)
 
@@ -447,10 +507,10 @@ class Block(nn.Module):
         """
         state = LayerState() if state is None else state
         causal = self.config.causal if causal is None else causal
-        x = entered = state.put("resid_pre", x)
+        resid_pre = state.put("resid_pre", x)
 
-        look = self.attention.look(
-            self._before(x, self.norm_1),
+        attn_out = self.attention.look(
+            self._normed(resid_pre, self.norm_1),
             state,
             mask=mask,
             causal=causal,
@@ -458,38 +518,52 @@ class Block(nn.Module):
             cache=cache,
             need_weights=need_weights,
         )
-        x = self._add(x, state.put("attn_out", self.norm_1_after(look)), self.norm_1)
+        attn_out = state.put("attn_out", self.norm_1_after(attn_out))
+        x = self._added(resid_pre, attn_out, self.norm_1)
 
         if self.cross_attention is not None and memory is not None:
-            look = self.cross_attention.look(
-                self._before(x, self.norm_cross),
+            states, real = memory
+            attn_out = self.cross_attention.look(
+                self._normed(x, self.norm_cross),
                 state,
                 prefix="cross_",
-                source=memory[0],
-                mask=memory[1][:, None, None, :],
+                source=states,
+                mask=real[:, None, None, :],
                 need_weights=need_weights,
             )
-            written = state.put("cross_attn_out", self.norm_cross_after(look))
-            x = self._add(x, written, self.norm_cross)
+            attn_out = state.put("cross_attn_out", self.norm_cross_after(attn_out))
+            x = self._added(x, attn_out, self.norm_cross)
 
         if self.feed_forward is not None:
-            read = entered if self.config.parallel else x
             norm_2 = self.norm_1 if self.config.shared_norm else self.norm_2
-            mlp = self.feed_forward(self._before(read, norm_2))
-            x = self._add(x, state.put("mlp_out", self.norm_2_after(mlp)), norm_2)
+            stream = resid_pre if self.config.parallel else x
+            mlp_out = self.feed_forward(self._normed(stream, norm_2))
+            mlp_out = state.put("mlp_out", self.norm_2_after(mlp_out))
+            x = self._added(x, mlp_out, norm_2)
 
         state.put("resid_post", x)
         return state
 
-    def _before(self, x: Tensor, norm: nn.Module) -> Tensor:
-        """What a part of the block reads of the stream."""
+    def _normed(self, x: Tensor, norm: nn.Module) -> Tensor:
+        """norm(x), where the configuration has a norm before each part: what the part reads."""
         y: Tensor = norm(x) if self.config.norm in ("pre", "both") else x
         return y
 
-    def _add(self, x: Tensor, written: Tensor, norm: nn.Module) -> Tensor:
-        """The stream with what a part of the block writes."""
-        x = x + F.dropout(written, self.config.dropout, self.training)
+    def _added(self, x: Tensor, out: Tensor, norm: nn.Module) -> Tensor:
+        """x + out, with dropout on `out`; norm(x + out) where the norm comes last ("post")."""
+        x = x + F.dropout(out, self.config.dropout, self.training)
         return norm(x) if self.config.norm == "post" else x
+
+
+def _check_padding(mask: Tensor) -> None:
+    """Stop if there is padding before a real token."""
+    try:
+        check_padding(mask)
+    except ValueError as error:
+        raise ValueError(
+            'padding may stand only at the end of a row; tokenizer.padding_side = "right" puts it '
+            "there"
+        ) from error
 
 
 # --- the transformer ----------------------------------------------------------------------------
@@ -591,20 +665,20 @@ class Transformer(nn.Module):
         if cache is not None and (mask is not None or not config.causal):
             raise ValueError("a cache needs a causal model and a batch without padding mask")
         if mask is not None:
-            check_padding(mask)
+            _check_padding(mask)
         check_edits(edits or {}, config)
+        if not 0 <= first <= config.layers:
+            raise ValueError(f"first is a layer, 0 … {config.layers - 1}, got {first}")
         before = 0 if cache is None else cache.length
-        rotations: dict[object, Rotation | None] = {}  # layers of the same base share their angles
+        rotations = self._rotations(x, before)
         for layer in range(first, config.layers):
-            if config.rotary_of(layer) not in rotations:
-                rotations[config.rotary_of(layer)] = self._rotation(layer, x, before)
             visible, causal = self._visible(layer, x, before, mask)
             state: LayerState = self.blocks[layer](
                 x,
                 LayerState(layer, edits),
                 mask=visible,
                 causal=causal,
-                rotation=rotations[config.rotary_of(layer)],
+                rotation=rotations[layer],
                 cache=cache,
                 memory=memory,
                 need_weights=need_weights,
@@ -612,16 +686,21 @@ class Transformer(nn.Module):
             x = state.resid_post
             yield state
 
-    def _rotation(self, layer: int, x: Tensor, before: int) -> Rotation | None:
-        """How a layer turns the queries and keys of x (B, T, d_model), which `before` precede."""
-        if self.config.positions != "rotary":
-            return None
+    def _rotations(self, x: Tensor, before: int) -> list[Rotation | None]:
+        """How each layer turns the queries and keys of x (B, T, d_model), after `before` tokens.
+
+        Layers of the same base and scaling share their angles.
+        """
         config = self.config
-        d_k = config.d_model // config.heads if config.d_k is None else config.d_k
+        if config.positions != "rotary":
+            return [None] * config.layers
         positions = torch.arange(before, before + x.shape[1], device="cpu")
-        base, scaling = config.rotary_of(layer)
-        cos, sin = rotation(positions, int(config.rotary_share * d_k), base, scaling)
-        return cos.to(x), sin.to(x)
+        of_layers = [config.rotary_of(layer) for layer in range(config.layers)]
+        angles = {}
+        for base, scaling in set(of_layers):
+            cos, sin = rotation(positions, config.rotary_width, base, scaling)
+            angles[base, scaling] = cos.to(x), sin.to(x)
+        return [angles[rotary] for rotary in of_layers]
 
     def _visible(
         self, layer: int, x: Tensor, before: int, padding: Tensor | None
@@ -666,6 +745,11 @@ class Transformer(nn.Module):
                 tokens, for a model with `config.cross`.
             edits: what to replace on the way, see the head of this file; not with a cache.
         """
+        if not isinstance(ids, Tensor) or ids.ndim != 2:
+            got = tuple(ids.shape) if isinstance(ids, Tensor) else type(ids).__name__
+            raise ValueError(
+                f"ids are a tensor (B, T), such as ids[None] of one text (T,); got {got}"
+            )
         if edits and cache is not None:
             raise ValueError("edits and a cache do not go together: read the whole text anew")
         x = self.embed(ids, 0 if cache is None else cache.length)
@@ -718,26 +802,31 @@ class Transformer(nn.Module):
             a Trace.
         """
         tokens, names = token_names(ids, tokens), wanted(keep)
-        parts: dict[str, list[Tensor]] = {name: [] for name in (*names, "pattern")}
+        by_layer: dict[str, list[Tensor]] = {
+            name: [] for name in ("pattern", *names) if name in PER_LAYER
+        }
         with evaluating(self):
             x = self.embed(ids[None])
-            # A model without layers has no pattern to join, and so begins with an empty one.
-            parts["pattern"].append(x.new_zeros(0, self.config.heads, len(ids), len(ids)))
             for state in self.run(x, need_weights=True, edits=edits):
                 x = state.resid_post
-                for name in parts.keys() & PER_LAYER:
-                    if (part := self._part(state, name)) is not None:
-                        parts[name].append(part)
+                for name, layers in by_layer.items():
+                    part = self._part(state, name)
+                    if part is not None:
+                        layers.append(part)
             final = self.final_norm(x)[0]
-        layers = {name: torch.cat(tensors) for name, tensors in parts.items() if tensors}
+        # The batch is one text, so its axis becomes that of the layers.
+        parts: dict[str, Any] = {n: torch.cat(layers) for n, layers in by_layer.items() if layers}
+        no_layers = x.new_zeros(0, self.config.heads, len(ids), len(ids))
+        pattern = parts.pop("pattern", no_layers)
+        if "final" in names:
+            parts["final"] = final
         if "logits" in names and self.config.head:
-            layers["logits"] = self.unembed(final)
+            parts["logits"] = self.unembed(final)
         words = None if word_ids is None else tuple(word_ids)
-        pattern = layers.pop("pattern")
-        return Trace(tokens, pattern, None, words, **kept(names, final=final, **layers))
+        return Trace(tokens, pattern, word_ids=words, **parts)
 
     def _part(self, state: LayerState, name: str) -> Tensor | None:
-        """A part of a layer's state, with the axis of the batch, which becomes that of layers."""
+        """A part of a layer's state by its name in a `Trace`, with the axis of the batch."""
         if name == "head_outputs":
             attention: Attention = self.blocks[state.layer].attention  # type: ignore[assignment]
             return state.z @ attention.W_O

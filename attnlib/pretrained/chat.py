@@ -5,6 +5,7 @@ message can end itself, or speak for somebody else, by spelling out a marker.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from attnlib.pretrained.tokenizing import LanguageTokenizer
 
@@ -29,16 +30,16 @@ def chat_ids(messages: Sequence[Mapping[str, str]], tokenizer: LanguageTokenizer
         ValueError: if there is no message, or one has another role, or no content; or if the
             tokenizer has no markers.
     """
-    if isinstance(messages, str):
-        raise TypeError(
-            f'expected a list of messages: [{{"role": "user", "content": {messages!r}}}]'
-        )
-    if not messages:
-        raise ValueError("a conversation needs a message to answer, got none")
+    check_messages(messages)
     if not {START, STOP} <= tokenizer.special_tokens.keys():
         raise ValueError(f"{tokenizer} has no {START} and {STOP}: its model was not taught to chat")
     start, stop = tokenizer.special_tokens[START], tokenizer.special_tokens[STOP]
-    conversation = [_checked(message) for message in messages]
+    conversation = [(message["role"], message["content"]) for message in messages]
+    for role, content in conversation:
+        if role not in ROLES:
+            raise ValueError(f"role must be one of {ROLES}, got {role!r}")
+        if not isinstance(content, str):
+            raise ValueError(f"content must be a text, got {type(content).__name__}")
     if conversation[0][0] != "system":
         conversation.insert(0, ("system", SYSTEM))
     ids: list[int] = []
@@ -47,16 +48,23 @@ def chat_ids(messages: Sequence[Mapping[str, str]], tokenizer: LanguageTokenizer
     return [*ids, start, *tokenizer.encode("assistant\n")]
 
 
-def _checked(message: Mapping[str, str]) -> tuple[str, str]:
-    """Role and content of a message that has both."""
-    try:
-        role, content = message["role"], message["content"]
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            f'a message is {{"role": "user", "content": "…"}}, with both of these, got {message!r}'
-        ) from error
-    if role not in ROLES:
-        raise ValueError(f"role must be one of {ROLES}, got {role!r}")
-    if not isinstance(content, str):
-        raise ValueError(f"content must be a text, got {type(content).__name__}")
-    return role, content
+def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Stop unless these are messages, each with a role and a content.
+
+    Raises:
+        TypeError: if `messages` is a text; says what to write.
+        ValueError: if there is none, or one has no role or no content.
+    """
+    if isinstance(messages, str):
+        raise TypeError(
+            f'expected a list of messages: [{{"role": "user", "content": {messages!r}}}]'
+        )
+    if not messages:
+        raise ValueError("a conversation needs a message to answer, got none")
+    for message in messages:
+        whole = isinstance(message, Mapping) and {"role", "content"} <= message.keys()
+        if not whole or message["content"] is None:
+            raise ValueError(
+                f'a message is {{"role": "user", "content": "…"}}, with both of these, got '
+                f"{message!r}"
+            )

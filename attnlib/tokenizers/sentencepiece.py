@@ -40,6 +40,7 @@ class SentencePiece:
 
     Attributes:
         pieces: as above, with every space as ▁.
+        scores: as above.
         start: as above.
         end: as above.
 
@@ -77,6 +78,7 @@ class SentencePiece:
                 f"({USER_DEFINED}) or bytes ({BYTE}); there is a piece of type {min(unknown)}"
             )
         self.pieces = tuple(piece.replace(" ", SPACE) for piece in pieces)
+        self.scores = tuple(scores)
         self.start = start
         self.end = end
         self._types = tuple(types)
@@ -180,6 +182,10 @@ class SentencePiece:
     def vocab_size(self) -> int:
         """Number of ids."""
         return len(self.pieces)
+
+    def __reduce__(self) -> tuple[type["SentencePiece"], tuple[object, ...]]:
+        """Copy and pickle what it is made of, without what has been derived."""
+        return SentencePiece, (self.pieces, self.scores, self._types, self.start, self.end)
 
     def __repr__(self) -> str:
         """Size, in one line."""

@@ -66,7 +66,7 @@ def examples(split: Split, words: ReviewVocabulary, max_len: int | None = None) 
     """A split in a vocabulary; texts without any word are left out, long ones cut off."""
     ids = words.batch(split.texts, max_len)
     mask = ids != PAD
-    labels = torch.tensor(split.labels).float()
+    labels = torch.tensor(split.labels, dtype=torch.float32, device="cpu")
     kept = mask.any(1)
     return Examples(ids[kept], mask[kept], labels[kept])
 

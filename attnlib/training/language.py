@@ -18,7 +18,7 @@ def token_stream(texts: Iterable[str], bpe: BPE) -> Tensor:
     """All texts end to end as one row of token ids, an end-of-text token after each: (N,) int64."""
     end = bpe.special_tokens["<|endoftext|>"]
     ids = [token for text in texts for token in (*bpe.encode(text), end)]
-    return torch.tensor(ids, dtype=torch.int64)
+    return torch.tensor(ids, dtype=torch.int64, device="cpu")
 
 
 def windows(stream: Tensor, length: int, batch_size: int, seed: int = 0) -> Callable[[int], Tensor]:

@@ -33,11 +33,13 @@ class Text:
         queries: the destinations, one for each row of a map.
         keys: the sources, one for each column.
         word_ids: the word index of each token, if it is known, and the keys are the queries.
+        words: what each word is called, where that is not its tokens joined.
     """
 
     queries: Names
     keys: Names
     word_ids: tuple[int, ...] | None = None
+    words: Names | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,9 @@ def _words(
     merged = [
         merge_words(leaf, text.word_ids or ()) for leaf, text in zip(leaves, texts, strict=True)
     ]
-    words = tuple(join_tokens(text.queries, text.word_ids or ()) for text in different)
+    words = tuple(
+        text.words or join_tokens(text.queries, text.word_ids or ()) for text in different
+    )
     return Unit("words", _padded(merged, sizes), words, words)
 
 

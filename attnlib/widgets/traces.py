@@ -144,6 +144,7 @@ def _texts(traces: Sequence[Trace]) -> list[Text]:
             queries=trace.tokens,
             keys=trace.tokens if trace.sources is None else trace.sources,
             word_ids=trace.word_ids if know_words else None,
+            words=trace.words if know_words else None,
         )
         for trace in traces
     ]

@@ -130,17 +130,17 @@ def test_a_path_is_what_it_is_by_edits(model, through):
 
 @pytest.mark.claim(104)
 @pytest.mark.parametrize("through", ["q", "k", "v"])
-@pytest.mark.parametrize("kv_heads", [1, 2])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
 def test_a_path_is_what_it_is_by_hand(through, kv_heads):
     """Two layers of attention alone: every step as its equation, one matrix after the other."""
-    model = model_of(config_of(norm="none", heads=2, kv_heads=kv_heads, positions="none"))
-    found = path_patching(model, CLEAN, CORRUPTED, METRIC, (1, 1), through)
+    model = model_of(config_of(norm="none", heads=4, kv_heads=kv_heads, positions="none"))
+    found = path_patching(model, CLEAN, CORRUPTED, METRIC, (1, 2), through)
     restored, nothing = (METRIC(model(x[None])[0, -1]) for x in (CLEAN, CORRUPTED))
     first, second = (block.attention for block in model.blocks)
     mask = torch.ones(6, 6).tril().bool()
 
     def heads(layer, q, k, v):
-        k, v = (x.repeat_interleave(2 // kv_heads, 0) for x in (k, v))
+        k, v = (x.repeat_interleave(4 // kv_heads, 0) for x in (k, v))
         scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
         return scores.softmax(-1) @ v @ layer.W_O  # (H, T, d_model)
 
@@ -150,10 +150,10 @@ def test_a_path_is_what_it_is_by_hand(through, kv_heads):
     x, x_clean = model.embed(CORRUPTED), model.embed(CLEAN)
     change = heads(first, **projected(first, x_clean)) - heads(first, **projected(first, x))
     middle = x + heads(first, **projected(first, x)).sum(0)
-    for sender in range(2):
+    for sender in range(4):
         parts = projected(second, middle)
-        place = 1 if through == "q" or kv_heads == 2 else 0
-        parts[through][place] = projected(second, middle + change[sender])[through][place]
+        own = 2 if through == "q" else 2 * kv_heads // 4  # of the receiver, head 2 of four
+        parts[through][own] = projected(second, middle + change[sender])[through][own]
         last = (middle + heads(second, **parts).sum(0))[-1]
         effect = (METRIC(last @ model.W_U) - nothing) / (restored - nothing)
         assert_near(found[0, sender], effect)

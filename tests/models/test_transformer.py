@@ -648,3 +648,15 @@ def test_no_tensor_is_made_but_on_the_device_of_the_input(family):
         results = everything(model, ids, memory)
     assert expected.keys() == results.keys()
     assert all(torch.equal(results[name], expected[name]) for name in expected)
+
+
+@pytest.mark.claim(121)
+@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
+def test_nothing_stays_on_the_processor(family):
+    """A model on another device meets no tensor that was left behind: meta stands for a GPU."""
+    model, memory = model_and_memory(family, torch.float32)
+    with evaluating(model.to("meta")):
+        memory = memory and (memory[0].to("meta"), None)
+        x = model.embed(torch.zeros(1, 5, dtype=torch.int64, device="meta"))
+        if memory is None:
+            assert all(state.resid_post.is_meta for state in model.run(x, need_weights=True))

@@ -2,13 +2,16 @@
 
 import copy
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
+import tokenizers
 import torch
 import transformers
 from devices import DEVICES, nothing_made_elsewhere
 from reference_models import GROUPED, MODELS, configuration_of, reference
 from tiny import assert_near, same
+from torch.nn.utils import parametrize, prune
 
 from attnlib.models import KVCache
 from attnlib.pretrained import from_huggingface
@@ -189,24 +192,102 @@ def test_a_tied_model_without_any_head_has_its_embedding_for_one():
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "a gpt2 with scale_attn_by_.*=True"),
-        ("bert", {"is_decoder": True}, "a bert with is_decoder=True is not built here, only wit"),
-        ("bert", {"hidden_act": "mish"}, "activation must be one of"),
-        ("roberta", {"pad_token_id": 0}, "a roberta with pad_token_id=0"),
-        ("llama", {"mlp_bias": True}, "a llama with mlp_bias=True"),
+        *[
+            (name, {"is_causal": False}, "is_causal=False")
+            for name in MODELS
+            if "bert" not in name and "eyes" not in name
+        ],
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse.*=True"),
+        ("bert", {"is_decoder": True}, "bert: is_decoder=True is not built here, only False"),
+        ("bert", {"hidden_act": "mish"}, "bert: hidden_act='mish' is not built here, only gelu, "),
+        ("roberta", {"pad_token_id": 0}, "pad_token_id=0"),
+        ("llama", {"mlp_bias": True}, "mlp_bias=True"),
         (
             "llama",
             {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}},
-            "rope_type='dynamic' are not built here, only 'default', 'linear' and 'llama3'",
+            "rope_type='dynamic' is not built here, only 'default', 'linear' and 'llama3'",
         ),
         ("gemma3", {"use_bidirectional_attention": True}, "use_bidirectional_attention=True"),
-        ("phi", {"qk_layernorm": True}, "a phi with qk_layernorm=True"),
-        ("opt", {"word_embed_proj_dim": 16}, "an opt with word_embed_proj_dim=16"),
+        ("phi", {"qk_layernorm": True}, "qk_layernorm=True"),
+        ("pythia", {"rotary_pct": 0.4}, "turn pairs, and 3 dimensions of a query"),
+        ("opt", {"word_embed_proj_dim": 16}, "word_embed_proj_dim=16"),
     ],
 )
-def test_what_of_a_family_is_not_built_is_named(name, changes, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_of_a_family_is_not_built_is_named_with_what_works(name, changes, message):
+    with pytest.raises(ValueError, match=rf"{message}.*\. .* explore\(outputs, tokens\)$"):
         configuration(configuration_of(name, **changes))
+
+
+SHARE = {"partial_rotary_factor": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        *[(name, SHARE) for name in ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3")],
+        ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0, **SHARE}}),
+        ("mistral", {"attention_bias": True}),
+        ("gemma3", {"attn_logit_softcapping": 2.0}),
+    ],
+)
+@torch.no_grad()
+def test_a_setting_that_the_reference_passes_over_is_passed_over(name, changes):
+    theirs = reference(name, **changes)
+    ids = ids_of(1, 17)
+    assert_near(opened(theirs).model(ids), theirs(ids).logits, 1e-5)
+
+
+def test_hooks_are_not_carried_over_and_said_not_to_be(recwarn):
+    theirs = reference("llama")
+    theirs(ids_of(1, 5), output_attentions=True)  # puts hooks of its own
+    opened(theirs)
+    assert not recwarn.list
+    theirs.model.layers[1].register_forward_hook(lambda module, read, written: 2 * written)
+    with pytest.warns(UserWarning, match="forward hooks of this model are not carried over"):
+        opened(theirs)
+
+
+class Adapted(torch.nn.Module):
+    """A linear map with an adapter, under the names of LoRA."""
+
+    def __init__(self, base_layer):
+        super().__init__()
+        self.base_layer = base_layer
+        self.lora_A = torch.nn.Linear(base_layer.in_features, 2)
+
+
+def adapted(layer):
+    layer.q_proj = Adapted(layer.q_proj)
+
+
+def parametrized(layer):
+    parametrize.register_parametrization(layer.q_proj, "weight", torch.nn.Identity())
+
+
+def pruned(layer):
+    prune.l1_unstructured(layer.q_proj, "weight", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "what_to_do"),
+    [
+        (adapted, "merge_and_unload"),
+        (parametrized, "remove_parametrizations"),
+        (pruned, r"prune\.remove"),
+    ],
+)
+def test_weights_that_are_computed_are_to_be_made_weights_first(change, what_to_do):
+    theirs = reference("llama")
+    change(theirs.model.layers[0].self_attn)
+    with pytest.raises(ValueError, match=f"layers.0.self_attn.q_proj.*{what_to_do}"):
+        opened(theirs)
+
+
+def test_a_head_that_is_no_linear_map_is_refused():
+    theirs = reference("llama")
+    theirs.lm_head = torch.nn.Sequential(theirs.lm_head)
+    with pytest.raises(ValueError, match=r"head of this model is a torch.*\.Sequential"):
+        opened(theirs)
 
 
 @pytest.mark.claim(120)
@@ -225,11 +306,30 @@ def test_another_family_is_refused_with_what_works(family, what_works):
         configuration(theirs)
 
 
-def test_what_is_no_model_or_has_no_tokenizer_is_refused():
-    with pytest.raises(ValueError, match="expected a model of transformers, got str"):
-        from_huggingface("gpt2", BYTES)
-    with pytest.raises(ValueError, match="needs its tokenizer, got None: AutoTokenizer"):
-        from_huggingface(reference("gpt2"), None)
+@pytest.mark.parametrize(
+    ("model", "what_to_do"),
+    [
+        ("gpt2", r"got str: .*from_pretrained\(…\) loads one"),
+        (torch.nn.DataParallel(torch.nn.Linear(1, 1)), "pass model.module"),
+        (SimpleNamespace(model=None, tokenizer=None), "pass pipeline.model and pipeline.tokenizer"),
+    ],
+)
+def test_what_is_no_model_is_refused(model, what_to_do):
+    with pytest.raises(ValueError, match=f"expected a model of transformers, .*{what_to_do}"):
+        from_huggingface(model, BYTES)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "what_to_do"),
+    [
+        (None, "got None: AutoTokenizer"),
+        ("gpt2", "got str: AutoTokenizer"),
+        (tokenizers.Tokenizer(tokenizers.models.BPE()), "PreTrainedTokenizerFast"),
+    ],
+)
+def test_what_is_no_tokenizer_is_refused(tokenizer, what_to_do):
+    with pytest.raises(ValueError, match=f"needs its tokenizer, .*{what_to_do}"):
+        from_huggingface(reference("gpt2"), tokenizer)
 
 
 def test_numbers_that_are_packed_or_elsewhere_are_refused():

@@ -1,5 +1,7 @@
 """Texts of a model of one's own: tokens, words and conversations are its tokenizer's."""
 
+import copy
+import pickle
 from importlib.resources import files as files_of
 from types import SimpleNamespace
 
@@ -67,6 +69,13 @@ def gpt2(bytewise):
     return from_huggingface(reference("gpt2", vocab_size=50_257), bytewise, "mine")
 
 
+def test_it_can_be_pickled(gpt2):
+    """With its activation, which GPT-2's configuration names."""
+    again = pickle.loads(pickle.dumps(gpt2.model))
+    ids = torch.tensor([[3, 4, 5]])
+    assert torch.equal(again(ids), gpt2.model(ids))
+
+
 # --- tokens and words -------------------------------------------------------------------------
 
 
@@ -94,13 +103,37 @@ def test_wordpiece_reads_as_our_own_also_where_it_is_cut(wordpiece):
     assert long.left_out == 22
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_text_is_cut_at_its_end_whatever_the_tokenizer_is_set_to(wordpiece, side):
+    tokenizer = copy.deepcopy(wordpiece)
+    tokenizer.truncation_side = side
+    encoder = from_huggingface(reference("bert", vocab_size=30_522), tokenizer)
+    trace = encoder.trace("first " + "film " * 60 + "last")
+    assert (trace.tokens[:2], trace.tokens[-2:]) == (("[CLS]", "first"), ("film", "[SEP]"))
+    assert (len(trace.tokens), trace.left_out) == (40, 24)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("###### a##b", ("######", " a", "##", "b")), ("今天 🎬!", ("今天", " 🎬!"))],
+)
+def test_words_are_their_text(gpt2, text, words):
+    """Signs that WordPiece uses are text, and a character is whole that is spread over tokens."""
+    own = LanguageModel(gpt2.model, BPE.gpt2(), "own")
+    for model in (gpt2, own):
+        trace = model.trace(text)
+        assert len(trace.tokens) > len(words)
+        assert trace.to_words().tokens == words
+
+
 def test_words_of_sentencepiece_begin_at_spaces(sentencepiece):
     ours = from_huggingface(reference("llama"), sentencepiece)
     trace = ours.trace("the film 東 goods")
     assert trace.tokens[:3] == (" the", " film", " ")
     words = trace.to_words().tokens
     assert (words[0], words[1], words[3]) == (" the", " film", " goods")
-    assert len(words) == 4  # the three bytes of 東 are one
+    assert words[2] == " 東"  # its three bytes are one word
+    assert len(words) == 4
     wide = ours.trace("the\u3000film")  # a space of three bytes
     assert len(wide.to_words().tokens) == 2
     assert ours.generate("the film", 0) == "the film"
@@ -142,26 +175,94 @@ def test_a_vocabulary_may_be_filled_up_but_not_be_too_small(bytewise):
             from_huggingface(reference(name, vocab_size=50_000), bytewise)
 
 
+def test_ids_may_have_gaps():
+    """The text of the largest id is written, however few tokens there are."""
+    few = Tokenizer(models.WordLevel({"</s>": 0, "the": 2, "film": 99}, unk_token="</s>"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=few, eos_token="</s>")
+    ours = from_huggingface(reference("llama", vocab_size=100), tokenizer)
+    assert ours.generate("film", 0) == "film"
+    with pytest.raises(ValueError, match="knows 60 tokens and its tokenizer 100"):
+        from_huggingface(reference("llama", vocab_size=60), tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("family", "special"),
+    [("roberta", "<pad>"), ("llama", "<image>")],  # a model without eyes knows no <image>
+)
+def test_a_special_token_that_the_model_cannot_read_is_refused_in_a_text(family, special):
+    ids = {"</s>": 0, "<pad>": 1, "film": 2, "<unk>": 3, "<image>": 300}
+    words = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
+    )
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    ours = from_huggingface(reference(family), tokenizer)
+    assert ours.trace("film").tokens == ("film",)
+    with pytest.raises(ValueError, match=f"cannot read '{special}'"):
+        ours.trace(f"film{special}film")
+
+
 # --- conversations ----------------------------------------------------------------------------
 
 
-def test_a_conversation_follows_the_tokenizers_own_template(bytewise):
-    """An answer ends at the template's marker, which need not be the tokenizer's eos_token."""
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(bytewise.backend_tokenizer.to_str()),
-        eos_token="<|endoftext|>",
-        chat_template=TEMPLATE,
-    )
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
-    ours = from_huggingface(reference("gpt2", vocab_size=50_300), tokenizer)
-    messages = [{"role": "user", "content": "Hello"}]
-    ids, stop = ours.tokenizer.conversation(messages)
-    assert tokenizer.decode(ids) == ("<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n")
-    assert tokenizer.convert_ids_to_tokens(stop) == "<|im_end|>"
+SPECIAL = ["<|im_start|>", "<|im_end|>", "<|user|>", "<|assistant|>", "<|end|>", "<bos>"]
+BEGIN, END = "{% for m in messages %}", "{% endfor %}"
+FAIL = "{{ raise_exception('no') }}"
+ROLES = "{{ '<|' + m.role + '|>' + m.content }}"
+
+
+@pytest.fixture(scope="module")
+def chatty(bytewise):
+    """A tokenizer with a template."""
+
+    def build(template):
+        tokenizer = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=Tokenizer.from_str(bytewise.backend_tokenizer.to_str()),
+            bos_token="<bos>",
+            eos_token="<|endoftext|>",
+            chat_template=template,
+        )
+        tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL[:-1]})
+        return tokenizer
+
+    return build
+
+
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def test_a_conversation_follows_the_tokenizers_own_template(chatty):
+    ours = from_huggingface(reference("gpt2", vocab_size=50_300), chatty(TEMPLATE))
+    ids, stops = ours.tokenizer.conversation(HELLO)
+    text = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
+    assert ours.tokenizer.tokenizer.decode(ids) == text
     torch.nn.init.zeros_(ours.model.final_norm.weight)
-    with torch.no_grad():  # the marker is certain
-        ours.model.final_norm.bias.copy_(ours.model.W_E[stop] * 1e4)
-    assert ours.chat(messages, 5, seed=0) == ""
+    for stop in stops:
+        with torch.no_grad():  # the marker is certain
+            ours.model.final_norm.bias.copy_(ours.model.W_E[stop] * 1e4)
+        assert ours.chat(HELLO, 5, seed=0) == ""
+
+
+@pytest.mark.parametrize(
+    ("template", "marker"),
+    [
+        (TEMPLATE, "<|im_end|>"),
+        (f"{BEGIN}{ROLES}<|end|>{END}<|endoftext|>", "<|end|>"),  # Phi 3
+        (f"{BEGIN}{ROLES}<|end|>{END}<|user|>", "<|end|>"),  # the next turn is opened at once
+        (f"{BEGIN}{ROLES}{END}", None),
+        (f"{BEGIN}{ROLES}{END}<|user|>", None),
+        (f"<bos>{BEGIN}{{{{ m.role + ': ' + m.content }}}}{END}<bos>", None),
+        (f"{BEGIN}{ROLES}{{% if m.role == 'assistant' %}}{FAIL}{{% endif %}}{END}", None),
+        (f"{{% if messages[0].role != 'system' %}}{FAIL}{{% endif %}}{TEMPLATE}", "<|im_end|>"),
+    ],
+)
+def test_an_answer_ends_at_what_the_template_writes_after_it(chatty, template, marker):
+    """And at the tokenizer's own end, but neither at the first token nor where a role begins."""
+    tokenizer = chatty(template)
+    message = {"role": "system", "content": "Hello"}
+    _, stops = HuggingFaceTokenizer(tokenizer, ends=[7]).conversation([message])
+    ends = {"<|endoftext|>"} if marker is None else {"<|endoftext|>", marker}
+    assert stops == {7, *tokenizer.convert_tokens_to_ids(list(ends))}
 
 
 def test_no_template_and_no_conversation(gpt2):
@@ -171,6 +272,8 @@ def test_no_template_and_no_conversation(gpt2):
         gpt2.chat([])
     with pytest.raises(TypeError, match="expected a list of messages"):
         gpt2.chat("Hi")
+    with pytest.raises(ValueError, match="a message is .* with both of these, got"):
+        gpt2.chat([{"role": "user"}])
 
 
 # --- configurations of transformers 4 ---------------------------------------------------------
@@ -225,5 +328,5 @@ def test_layers_of_gemma_3_in_transformers_4():
     assert config.rotary_scaling == (None,) * 5 + (RotaryScaling(8.0),)
     assert config.window == (16,) * 5 + (None,)
     assert config.score_scale == 1 / 8
-    with pytest.raises(ValueError, match=r"does not list layer_types.*transformers 4\.53 or later"):
+    with pytest.raises(ValueError, match=r"no layer_types.*transformers 4\.53 or later"):
         configuration(older(model_type="qwen2", sliding_window=16))

@@ -135,6 +135,30 @@ def test_it_goes_where_it_is_put(name, device, dtype):
         assert moved.generate("The", 4, seed=0).startswith("The")
 
 
+def test_a_list_of_texts_is_refused(small):
+    with pytest.raises(TypeError, match="trace reads one text, got list"):
+        small.trace(["low", "slow"])
+
+
+def test_an_encoder_does_not_write():
+    with pytest.raises(TypeError, match="reads texts and does not write"):
+        pretrained.minilm().generate("a film", 3)
+
+
+def test_ids_are_a_batch(small):
+    ids = small.encode("low")
+    for wrong in (ids, torch.tensor(ids)):
+        with pytest.raises(ValueError, match=r"tensor \(B, T\), such as ids\[None\]"):
+            small.model(wrong)
+
+
+def test_what_an_edit_returns_is_taken_in_the_float_of_the_model(small):
+    small.to(torch.bfloat16)
+    plain = small.trace("slow", keep="logits")
+    edited = small.trace("slow", keep="logits", edits={("z", 0): lambda z: z.float()})
+    assert torch.equal(edited.logits, plain.logits)
+
+
 # --- classifiers ------------------------------------------------------------------------------
 
 

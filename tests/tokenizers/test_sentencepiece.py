@@ -1,6 +1,8 @@
 """SentencePiece's merging by score, against the library of that name."""
 
+import copy
 import io
+import pickle
 import random
 
 import pytest
@@ -139,6 +141,14 @@ def test_tokens_can_be_read_and_belong_to_words(small):
     words = ["".join(t for t, w in zip(tokens, word_ids, strict=True) if w == n) for n in range(9)]
     clapper = r"\xf0\x9f\x8e\xac"
     assert words == ["<s>", "  Naïve", ",", " don", "'t", r"\n", clapper, "</s>", ""]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_a_copy_after_use_reads_the_same(small, copied):
+    ours, _ = small
+    ids = ours.encode(SENTENCES[1])
+    assert copied(ours).tokens(ids) == ours.tokens(ids)
+    assert copied(ours).encode(SENTENCES[1]) == ids
 
 
 @pytest.mark.parametrize("device", DEVICES)
