@@ -2,11 +2,11 @@
 
 The first run of each network is the checkpoint of its name; the others differ in the seed alone,
 which draws the first weights and the windows. All are judged in half precision, as they are stored.
-Kneser–Ney and the mixture are the chapter's own. The card holds for each network, by seed, the
-"loss" of the whole test split, and of `OTHERS`, 200 reviews that the chapter does not use, in nats
-per token: "alone" is the loss, "behind" how much more it is than Kneser–Ney's, "mixed" what the
-even mixture of the two changes of Kneser–Ney's, and "counters" what it changes of the even mixture
-of two counters. All but "loss" are a mean and half of its 95 % interval, over windows.
+Kneser–Ney and the mixture are those of the chapter's side road. The card holds for each network,
+by seed, the "loss" of the whole test split, and of `OTHERS`, 200 reviews of that split, in nats per
+token: "alone" is the loss, "behind" how much more it is than Kneser–Ney's, "mixed" what the even
+mixture of the two changes of Kneser–Ney's, and "counters" what it changes of the even mixture of
+two counters. All but "loss" are a mean and half of its 95 % interval, over windows.
 """
 
 import sys
@@ -30,21 +30,21 @@ NETWORKS, SEEDS, OTHERS = ("ngram-3", "ngram-5"), (SEED, 2, 3), slice(100, 300)
 
 
 @cache
-def chapter() -> Any:
-    """Kneser–Ney and the mixture, out of the chapter's own cells."""
+def side_road() -> Any:
+    """Kneser–Ney and the mixture, out of the cells of the chapter's side road on smoothing."""
     sys.path.append(str(Path(__file__).parents[1] / "tools"))  # scripts, and no package
     from chapter_code import definitions  # type: ignore[import-not-found]
 
-    return definitions("01_ngram", "kneser_ney", "mixed")
+    return definitions("more/01_smoothing", "kneser_ney", "mixed")
 
 
 @cache
 def judged() -> tuple[Tensor, dict[int, Tensor]]:
-    """The windows of the other reviews, and their tokens' nats under Kneser–Ney, n = 3 and 5."""
+    """The windows of these reviews, and their tokens' nats under Kneser–Ney, n = 3 and 5."""
     bpe, splits = tokenizer(), reviews("imdb")
     rows = token_stream(splits.test.texts[OTHERS], bpe).unfold(0, LENGTH + 1, LENGTH)
     counted = CountModel(5, bpe.vocab_size).fit(token_stream(splits.train.texts, bpe))
-    models = chapter().kneser_ney(counted)
+    models = side_road().kneser_ney(counted)
     return rows, {n: models[n].losses(rows)[0] for n in (3, 5)}
 
 
@@ -66,7 +66,7 @@ def interval(nats: Tensor) -> list[float]:
 
 def compared(net: Tensor, counters: dict[int, Tensor]) -> dict[str, list[float]]:
     """A network beside counters: what the card holds of one run."""
-    both, two = (chapter().mixed(counters[5], other) for other in (net, counters[3]))
+    both, two = (side_road().mixed(counters[5], other) for other in (net, counters[3]))
     found = {"alone": net, "behind": net - counters[5]}
     found |= {"mixed": both - counters[5], "counters": both - two}
     return {key: interval(nats) for key, nats in found.items()}

@@ -1,9 +1,12 @@
 """The theses of chapter 01, with their controls, on reviews that the chapter does not use."""
 
+import html
+import re
 from functools import cache
 from itertools import pairwise
 
 import intervals
+import nbformat
 import pytest
 import torch
 from chapter_code import definitions
@@ -13,14 +16,17 @@ from torch.nn import functional as F
 
 from attnlib import pretrained
 from attnlib.data import reviews
-from attnlib.models import CountModel
+from attnlib.decoding import generate
+from attnlib.models import CountModel, NeuralNgram
 from attnlib.training import token_stream
 from recipes import ngram_seeds
 
-CHAPTER = definitions("01_ngram", "kneser_ney", "mixed")
+CHAPTER = definitions("01_ngram", "kneser_ney", "write", "predictor", "NgramNetwork")
+SIDE_ROAD = definitions("more/01_smoothing", "kneser_ney", "mixed")
 BPE = pretrained.tokenizer()
 D = BPE.vocab_size
 TEXTS = reviews("imdb").validation.texts[:400]
+KNESER = "def kneser_ney(counted):"
 WINDOWS = 160  # of 1,125, for what a network must read, too
 NETWORKS = pretrained.card("results/ngram-seeds")["networks"]  # three trainings of each
 
@@ -111,22 +117,22 @@ def test_a_zero_layer_model_is_one_table_of_low_rank():
 def test_a_token_outside_the_window_changes_no_bit(name):
     net, ids = pretrained.load(name), rows()[:1, :30]
     width = {"zero-layer": 1, "ngram-3": 2, "ngram-5": 4, "reviews-gpt": 30}[name]
-    for place in (0, 10, 25):
+    for position in (0, 10, 25):
         other = ids.clone()
-        other[0, place] = (ids[0, place] + 1) % D
+        other[0, position] = (ids[0, position] + 1) % D
         moved = (net(ids) != net(other)).any(-1)[0].nonzero()[:, 0].tolist()
-        assert moved == list(range(place, min(place + width, 30)))
+        assert moved == list(range(position, min(position + width, 30)))
 
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_counts_beat_the_networks_and_mixing_beats_both():
+def test_the_best_counts_beat_the_networks_and_a_mixture_beats_both():
     counts = loss(5, "kneser-ney")[:WINDOWS]
     for name in ("ngram-3", "ngram-5"):
         assert interval(network_loss(name) - counts)[0] > 0.3
-    assert torch.allclose(CHAPTER.mixed(counts, counts), counts)
-    both = CHAPTER.mixed(counts, network_loss("ngram-5"))
-    counters = CHAPTER.mixed(counts, loss(3, "kneser-ney")[:WINDOWS])  # the control
+    assert torch.allclose(SIDE_ROAD.mixed(counts, counts), counts)
+    both = SIDE_ROAD.mixed(counts, network_loss("ngram-5"))
+    counters = SIDE_ROAD.mixed(counts, loss(3, "kneser-ney")[:WINDOWS])  # the control
     assert interval(both - counts)[1] < -0.02
     assert interval(both - counters)[1] < -0.02
     assert network_loss("reviews-gpt").mean() < counts.mean()
@@ -168,7 +174,7 @@ def test_the_table_of_three_trainings_is_that_of_the_card():
         assert row in text
 
 
-def test_kneser_ney_counts_places_and_not_times():
+def test_kneser_ney_counts_different_tokens_and_not_times():
     """By hand: 2 occurs five times, after two different tokens; 3 three times, after three."""
     stream = torch.tensor([1, 2, 1, 2, 1, 2, 1, 2, 0, 3, 1, 3, 2, 3, 4])
     model = CHAPTER.kneser_ney(CountModel(2, 5).fit(stream))[2]
@@ -176,3 +182,78 @@ def test_kneser_ney_counts_places_and_not_times():
     assert model.counts[0].tolist() == [len(found) for found in before] == [1, 2, 2, 3, 1]
     for context in range(5):
         assert model.probabilities(torch.tensor([context])).sum().item() == pytest.approx(1)
+
+
+def test_the_side_road_explains_the_chapters_own_function():
+    """The chapter folds `kneser_ney`, the side road shows it: the same text."""
+    texts = []
+    for name in ("01_ngram", "more/01_smoothing"):
+        cells = nbformat.read(CHAPTERS / f"{name}.ipynb", as_version=4).cells
+        texts += [c.source[c.source.index("from functools") :] for c in cells if KNESER in c.source]
+    assert len(texts) == 2
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.claim(110)
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_the_class_on_the_page_is_the_librarys(n):
+    """Shared weights, equal logits: at the start of a text, too."""
+    torch.manual_seed(n)
+    net = NeuralNgram(40, n, d_model=6, d_hidden=7)
+    page = CHAPTER.NgramNetwork(n, 40, d_model=6, d_hidden=7)
+    with torch.no_grad():
+        page.embedding.weight.copy_(torch.cat([net.W_E, net.before[None]]))
+        page.hidden.weight.copy_(net.W_H.flip(0).flatten(0, 1).T)
+        page.hidden.bias.copy_(net.b.normal_())
+        page.unembedding.weight.copy_(net.W_U.T)
+    ids = torch.randint(40, (3, 9))
+    torch.testing.assert_close(page(ids), net(ids))
+    assert sum(w.numel() for w in page.parameters()) == sum(w.numel() for w in net.parameters())
+
+
+@pytest.mark.claim(109)
+def test_the_chapter_writes_what_the_library_would_write():
+    """Darts at a line of probabilities are the draws of `generate`; counts are drawn likewise."""
+    net, prompt = pretrained.load("ngram-5"), BPE.encode("This film is")
+    text = CHAPTER.write(CHAPTER.predictor(net), prompt, 20, seed=3)
+    assert text == generate(net, torch.tensor(prompt), 20, seed=3).tolist()
+    shares = torch.tensor([0.0, 0.5, 0.2, 0.0, 0.3])
+    drawn = CHAPTER.write(lambda ids: shares, [0], 4_000)[1:]
+    found = torch.bincount(torch.tensor(drawn), minlength=5) / 4_000
+    assert (found[shares == 0] == 0).all()
+    assert torch.allclose(found, shares, atol=0.03)
+
+
+@pytest.mark.claim(109)
+def test_the_running_table_falls_and_every_model_writes():
+    """Its numbers are those of the cards or of the figures, and sink from row to row."""
+    cells = nbformat.read(CHAPTERS / "01_ngram.ipynb", as_version=4).cells
+    (cell,) = (c for c in cells if c.id == "running-table")
+    rows = re.findall(r"<td>(.*?)</td><td>(.*?)</td><td.*?>(.*?)</td>", table_of(cell), re.S)
+    losses = [float(loss) for _, loss, _ in rows]
+    assert [name for name, _, _ in rows][1:] == [
+        "pairs, counted",
+        "neural 5-gram",
+        "best counts, n = 5",
+    ]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[2] == round(pretrained.card("ngram-5")["loss"]["nats_per_token"], 2)
+    assert losses[-1] > pretrained.card("reviews-gpt")["loss"]["nats_per_token"]
+    texts = [html.unescape(text) for _, _, text in rows]
+    assert len(set(texts)) == 4
+    assert all(text.startswith("This film is") and len(text) > 80 for text in texts)
+
+
+def table_of(cell: nbformat.NotebookNode) -> str:
+    (output,) = cell.outputs
+    return output.data["text/html"]
+
+
+@pytest.mark.claim(109)
+@pytest.mark.long
+def test_the_order_of_the_losses_holds_on_other_reviews():
+    """Pairs, neural 5-gram, best counts: the validation split, which the chapter does not use."""
+    pairs, best = loss(2, "witten-bell")[:WINDOWS], loss(5, "kneser-ney")[:WINDOWS]
+    neural = network_loss("ngram-5")
+    assert interval(pairs - neural)[0] > 0.1
+    assert interval(neural - best)[0] > 0.3

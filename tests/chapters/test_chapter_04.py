@@ -1,24 +1,29 @@
 """The theses of chapter 04, with their controls, on other texts and seeds than the chapter's."""
 
+import nbformat
 import pytest
 import torch
-from cells import sources
+from cells import ROOT, sources
 from chapter_code import definitions
 from intervals import interval
 from torch import Tensor
 
-from attnlib.attention import attention, causal_mask
+from attnlib.attention import MultiHeadAttention, attention, causal_mask
 from attnlib.data import reviews
 from attnlib.pretrained import language_model, smollm2
 from attnlib.trace import Trace
 
 CHAPTER = definitions(
     "04_self_attention",
-    *("LETTERS", "DIGITS", "T", "draw", "head", "train", "fresh", "answered"),
-    *("W4", "attend", "recur", "multiplications", "start"),
-    *("encoder", "model", "W_p", "trained", "d_k", "look_back", "received", "marks"),
-    *("dictionary", "x", "W_e", "allowed"),
-    *("unmasked", "before", "after", "embed", "output", "to_first"),
+    *("LETTERS", "DIGITS", "T", "draw", "encode", "head", "train", "answered"),
+    *("MultiHead", "W_2", "recur", "multiplications", "at_random"),
+    *("encoder", "model", "trained", "allowed"),
+    *("unmasked", "before", "after", "embed", "output"),
+    *("lm", "SENTENCES", "NEUTRAL", "HEADS", "layers", "fill", "looks"),
+    *("exchange", "moved_by", "shares_of"),
+)
+POSITION = definitions(
+    "more/04_previous_token", *("encoder", "model", "look_back", "received", "marks", "to_first")
 )
 BESIDE = definitions(
     "more/04_averages",
@@ -28,35 +33,74 @@ BESIDE = definitions(
 TEXTS = reviews("rotten_tomatoes").test.texts[20:40]
 
 
+def cell(chapter: str, name: str) -> str:
+    """The code of one cell of a chapter."""
+    cells = nbformat.read(ROOT / f"chapters/{chapter}.ipynb", as_version=4).cells
+    return next(c.source for c in cells if c.id == name)
+
+
 def ids_of(text: str) -> Tensor:
-    return torch.tensor(CHAPTER.encoder.encode(text))
+    return torch.tensor(POSITION.encoder.encode(text))
 
 
-@torch.no_grad()
-def all_layers(e: Tensor) -> Tensor:
-    """What MiniLM's six layers make of vectors (T, d_model)."""
-    return [state.resid_post[0] for state in CHAPTER.model.run(e[None])][-1]
-
-
-@torch.no_grad()
-def masked_head(e: Tensor) -> Tensor:
-    """What a head of MiniLM with a causal mask makes of them."""
-    weights = (
-        layer[2] for layer in (CHAPTER.trained.W_Q, CHAPTER.trained.W_K, CHAPTER.trained.W_V)
-    )
-    return attention(*(e @ W for W in weights), causal_mask(len(e)))[0]
+def weight_on_the_token_named(W: list[Tensor]) -> float:
+    questions, texts, _, asked = CHAPTER.draw(500, torch.Generator().manual_seed(1))
+    weights = CHAPTER.head(questions, texts, W)[1]
+    return float(weights[torch.arange(500), 0, asked].mean())
 
 
 @pytest.mark.parametrize("seed", [5, 6])
-def test_a_head_learns_to_look_up_and_an_even_one_answers_a_third(seed):
-    right, weight = CHAPTER.answered(CHAPTER.train(seed)[-1])
-    assert right > 0.95
-    assert weight > 0.9, "it looks at the token that is named"
-    untrained, even_weight = CHAPTER.answered(CHAPTER.train(seed, steps=0)[0])
-    assert untrained < 0.3
-    assert even_weight < 0.3
-    flat, _ = CHAPTER.answered(CHAPTER.train(seed, even=True)[-1], True)
-    assert 0.25 < flat < 0.42, "better than chance, as it says a digit of the text; no look-up"
+def test_a_head_learns_to_look_up_and_a_uniform_one_answers_a_third(seed):
+    history = CHAPTER.train(seed)
+    assert CHAPTER.answered(history[-1]) > 0.95
+    assert weight_on_the_token_named(history[-1]) > 0.9
+    assert CHAPTER.answered(history[0]) < 0.3
+    assert weight_on_the_token_named(history[0]) < 0.3
+    uniform = CHAPTER.answered(CHAPTER.train(seed, uniform=True)[-1], uniform=True)
+    assert 0.25 < uniform < 0.42, "better than chance, as it says a digit of the text; no look-up"
+
+
+@pytest.mark.claim(111)
+@pytest.mark.parametrize("length", [1, 6, 40])
+def test_a_loop_a_triangular_matrix_and_a_softmax_of_zeros_average_alike(length):
+    torch.manual_seed(length)
+    values = torch.randn(length, 3)
+    space = {"torch": torch, "T": length, "v": values}
+    ladder = cell("04_self_attention", "ladder").partition("# their digits: (T, 1)\n")[2]
+    exec(ladder, space)
+    expected = torch.stack([values[: t + 1].mean(0) for t in range(length)])
+    for form in (space["looped"], space["averages"] @ values, space["weights"] @ values):
+        torch.testing.assert_close(form, expected, atol=1e-6, rtol=0)
+    zeros = torch.zeros(length, 5)
+    library = attention(zeros, zeros, values, causal_mask(length))
+    torch.testing.assert_close(library[0], expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(library[1], space["weights"], atol=1e-6, rtol=0)
+    if length > 1:
+        assert not torch.allclose(attention(zeros, zeros, values)[0], expected, atol=1e-2)
+
+
+def test_with_scores_of_its_letters_a_token_averages_the_digits_of_its_letter():
+    W_Q, W_K, _ = CHAPTER.train(7)[-1]
+    tokens, questions = CHAPTER.encode("h2 b6 h4 h9 b8 d5")
+    digits = tokens[:, 8:] @ torch.arange(10.0)[:, None]
+    means, _ = attention(questions @ W_Q, tokens @ W_K, digits, causal_mask(6))
+    expected = torch.tensor([2.0, 6.0, 3.0, 5.0, 7.0, 5.0])[:, None]
+    assert (means - expected).abs().max() < 0.6
+
+
+@pytest.mark.claim(110)
+@pytest.mark.parametrize(("heads", "d_model"), [(1, 12), (3, 12), (4, 64)])
+def test_the_layer_of_the_chapter_is_the_librarys(heads, d_model):
+    torch.manual_seed(heads)
+    ours = CHAPTER.MultiHead(d_model, heads).requires_grad_(False)
+    theirs = MultiHeadAttention(d_model, heads).requires_grad_(False)
+    parts = ours.qkv.weight.view(3, heads, d_model // heads, d_model).mT
+    for weight, part in zip((theirs.W_Q, theirs.W_K, theirs.W_V), parts, strict=True):
+        weight.copy_(part)
+    theirs.W_O.copy_(ours.out.weight.T.view(heads, -1, d_model))
+    x = torch.randn(2, 7, d_model)
+    torch.testing.assert_close(ours(x), theirs(x, causal=True)[0])
+    assert not torch.allclose(ours(x), theirs(x)[0], atol=1e-3), "it is causal"
 
 
 def arrives(update, length: int) -> int:
@@ -87,36 +131,20 @@ def test_attention_joins_any_two_tokens_at_once_and_computes_a_square():
         ]
         assert weights.numel() == length**2
     assert CHAPTER.multiplications(CHAPTER.recur, 100) == 2 * 100 * 64**2
-    assert CHAPTER.multiplications(CHAPTER.attend, 100) == 4 * 100 * 64**2 + 2 * 100**2 * 64
+    layer = CHAPTER.MultiHead(64, 4)
+    assert CHAPTER.multiplications(layer, 100) == 4 * 100 * 64**2 + 2 * 100**2 * 64
 
 
 def test_divided_by_the_root_heads_start_alike_and_undivided_ones_get_no_gradient():
     torch.manual_seed(3)
     (level, steep), (first, last) = (
-        [CHAPTER.start(width, divide) for width in (4, 1024)] for divide in (True, False)
+        [CHAPTER.at_random(width, divide) for width in (4, 1024)] for divide in (True, False)
     )
     assert abs(level[0] - steep[0]) < 0.05
     assert max(level[0], steep[0]) < 0.4
     assert 0.8 < steep[1] / level[1] < 1.25
     assert last[0] > 0.9
     assert last[1] < 0.25 * first[1]
-
-
-def test_without_positions_and_mask_order_is_not_seen():
-    for seed, text in enumerate(TEXTS[:5]):
-        torch.manual_seed(seed)
-        ids, places = ids_of(text), CHAPTER.W_p[: len(ids_of(text))]
-        order = torch.randperm(len(ids))
-        for look, given, same in (
-            (all_layers, 0 * places, True),
-            (all_layers, places, False),
-            (masked_head, 0 * places, False),
-        ):
-            ours, theirs = (
-                look(CHAPTER.model.embed_norm(CHAPTER.model.W_E[each] + given))
-                for each in (ids, ids[order])
-            )
-            assert torch.allclose(ours[order], theirs, atol=1e-3) == same
 
 
 def past_moves(logits, ids: Tensor) -> float:
@@ -145,19 +173,80 @@ def test_masked_before_the_softmax_nothing_leaks_and_after_it_the_past_moves():
         assert past_moves(model.model, torch.tensor(model.encode(TEXTS[0]))) == 0
 
 
+OTHER_WORDS = {
+    "She looked at the {} and opened the chest .": ("treasure", "lung"),
+    "They heard of the {} and joined the club .": ("golf", "dance"),
+    "She thought about the {} and bought the ring .": ("wedding", "boxing"),
+    "He wrote about the {} and went to the court .": ("tennis", "judge"),
+    "She asked for the {} and took the chip .": ("potato", "computer"),
+    "We looked at the {} and the deck .": ("ship", "card"),
+}
+
+
+def weights_on(sentence: str, cues: tuple[str, ...]) -> Tensor:
+    """Mean weight from the ambiguous word to these cues, by head, (head,)."""
+    ids, gap = CHAPTER.fill(sentence, cues)
+    states = CHAPTER.layers(ids, 9)
+    by_head = [states[layer].pattern[:, head, -2, gap].mean() for layer, head in CHAPTER.HEADS]
+    return torch.stack(by_head)
+
+
+@pytest.mark.claim(112)
+def test_a_head_looks_by_content_and_moves_less_than_a_head_that_is_less_choosy():
+    frames, cues = list(OTHER_WORDS), list(OTHER_WORDS.values())
+    own, other, neutral = (
+        torch.stack([weights_on(*item) for item in zip(frames, group, strict=True)])
+        for group in (cues, cues[2:] + cues[:2], [CHAPTER.NEUTRAL] * 6)
+    )  # (sentence, head)
+    assert (own[:, 0] > torch.maximum(other, neutral)[:, 0]).all(), "positions kept, words not"
+    assert own[:, 0].mean() > 0.15
+    assert max(other[:, 0].mean(), neutral[:, 0].mean()) < 0.08
+    assert other[:, 2].mean() > 2 * other[:, 0].mean(), "head 4.1 looks at other cues as well"
+    shares = torch.tensor([CHAPTER.shares_of(*item) for item in OTHER_WORDS.items()])
+    clear, largest, early = shares.mean(0).tolist()
+    assert early > 0.2
+    assert max(abs(clear), abs(largest)) < 0.06
+
+
+@pytest.mark.claim(112)
+def test_what_the_weight_depends_on_is_the_pair_of_words():
+    """Each of two cues before both words, in one frame: only its own word looks at it."""
+    frame = "She sat near the {} and saw the WORD ."
+    weights = {}
+    for word in ("bank", "crane"):
+        ids, gap = CHAPTER.fill(frame.replace("WORD", word), ("money", "bird"))
+        weights[word] = CHAPTER.layers(ids, 9)[9].pattern[:, 2, -2, gap].tolist()
+    assert weights["bank"][0] > 5 * weights["bank"][1]
+    assert weights["crane"][1] > 5 * weights["crane"][0]
+
+
+def test_all_that_is_exchanged_makes_the_share_one():
+    sentence, cues = next(iter(CHAPTER.SENTENCES.items()))
+    ids, _ = CHAPTER.fill(sentence, cues)
+    states = [layer.resid_post[:, -2] for layer in CHAPTER.layers(ids, 14)]
+    swap = {("resid_post", 14): lambda x: x.flip(0)}
+    swapped = CHAPTER.layers(ids, 14, swap)[14].resid_post[:, -2]
+    torch.testing.assert_close(swapped, states[14].flip(0))
+    z = torch.randn(2, 9, 11, 64)
+    edited = CHAPTER.exchange(3)(z)
+    assert torch.equal(edited[0, 3, -2], z[1, 3, -2])
+    edited[:, 3, -2] = z[:, 3, -2]
+    assert torch.equal(edited, z), "nothing else moves"
+
+
 def interval_back(texts: list[Tensor], first: int, rows: slice) -> tuple[float, float]:
     """The weight of some rows on the token before, with places counted from first."""
-    return interval([CHAPTER.look_back(ids, first).diagonal(-1)[rows].mean() for ids in texts])
+    return interval([POSITION.look_back(ids, first).diagonal(-1)[rows].mean() for ids in texts])
 
 
 def test_the_habit_of_looking_back_ends_where_a_text_lies_across_place_128():
     long = [ids for ids in map(ids_of, reviews("imdb").test.texts[200:240]) if len(ids) > 255][:8]
     cut, whole = [ids[:128] for ids in long], [ids[:256] for ids in long]
-    plain = CHAPTER.model.run(CHAPTER.model.embed(cut[0][None]), need_weights=True)
-    torch.testing.assert_close(CHAPTER.look_back(cut[0]), next(iter(plain)).attention[0, 2])
+    plain = POSITION.model.run(POSITION.model.embed(cut[0][None]), need_weights=True)
+    torch.testing.assert_close(POSITION.look_back(cut[0]), next(iter(plain)).pattern[0, 2])
     everyone, early, late = slice(None), slice(127), slice(127, None)
     for first in (0, 128, 200):
-        assert interval_back(cut, first, everyone)[0] > 0.98, "on either side of place 128"
+        assert interval_back(cut, first, everyone)[0] > 0.98, "on either side of position 128"
     for first in (32, 64, 100):
         assert interval_back(cut, first, everyone)[1] < 0.93, "as long, and across it"
         assert interval_back(cut, first, slice(127 - first))[1] < 0.9
@@ -168,7 +257,7 @@ def test_the_habit_of_looking_back_ends_where_a_text_lies_across_place_128():
         torch.manual_seed(seed)
         other = torch.cat([ids[:128], torch.randint(2000, 20_000, (128,))])
         mine, theirs = (
-            CHAPTER.look_back(each)[1:128, 128:].sum(-1).mean() for each in (ids, other)
+            POSITION.look_back(each)[1:128, 128:].sum(-1).mean() for each in (ids, other)
         )
         assert mine > 0.2
         kept.append(theirs / mine)
@@ -180,10 +269,10 @@ def cls_in_the_middle(text: str) -> Tensor:
     """What [CLS] receives there, with "film" at the first of places 20, 21, …: (layer,)."""
     ids = ids_of(text)
     middle, cls = len(ids) // 2, ids[0].item()
-    ids[0], ids[middle] = CHAPTER.encoder.encode("film")[1], cls
-    e = CHAPTER.model.embed_norm(CHAPTER.model.W_E[ids] + CHAPTER.W_p[20 : 20 + len(ids)])
+    ids[0], ids[middle] = POSITION.encoder.encode("film")[1], cls
+    e = POSITION.model.embed_norm(POSITION.model.W_E[ids] + POSITION.model.W_P[20 : 20 + len(ids)])
     maps = torch.stack(
-        [layer.pattern[0] for layer in CHAPTER.model.run(e[None], need_weights=True)]
+        [layer.pattern[0] for layer in POSITION.model.run(e[None], need_weights=True)]
     )
     others = torch.arange(len(ids)) != middle
     return maps[:, :, others, middle].mean((1, 2)) * len(ids)
@@ -191,18 +280,18 @@ def cls_in_the_middle(text: str) -> Tensor:
 
 @pytest.mark.long
 def test_either_mark_keeps_the_sink_and_without_both_little_is_left():
-    both, place, token, neither = torch.stack([CHAPTER.marks(text) for text in TEXTS]).mean(0)
+    both, place, token, neither = torch.stack([POSITION.marks(text) for text in TEXTS]).mean(0)
     assert min(both[1:].min(), place[1:].min(), token[2:].min()) > 5
     assert token[1] < 0.4 * both[1], "in layer 1 the position counts most"
     assert neither.max() < 3
     assert torch.stack([cls_in_the_middle(text) for text in TEXTS]).mean(0)[2:].min() > 5
     for word in ("the", ".", "terrible"):
-        first = torch.tensor(CHAPTER.encoder.encode(word)[1:2])
-        given = [CHAPTER.received(torch.cat([first, ids_of(text)[1:]]), 20) for text in TEXTS]
+        first = torch.tensor(POSITION.encoder.encode(word)[1:2])
+        given = [POSITION.received(torch.cat([first, ids_of(text)[1:]]), 20) for text in TEXTS]
         assert torch.stack(given).mean(0).max() < 4
     ids = ids_of(TEXTS[0])
-    expected = CHAPTER.encoder.trace(TEXTS[0]).pattern[:, :, 1:, 0].mean((1, 2)) * len(ids)
-    torch.testing.assert_close(CHAPTER.received(ids), expected, rtol=1e-3, atol=1e-3)
+    expected = POSITION.encoder.trace(TEXTS[0]).pattern[:, :, 1:, 0].mean((1, 2)) * len(ids)
+    torch.testing.assert_close(POSITION.received(ids), expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -228,12 +317,12 @@ def test_smollm2_looks_back_with_four_heads_in_long_texts_too(read):
 
 def test_smollm2s_sink_is_the_first_place_whatever_stands_there(read):
     lm = smollm2()
-    own = torch.stack([CHAPTER.to_first(trace)[12:].mean() for trace in read])
+    own = torch.stack([POSITION.to_first(trace)[12:].mean() for trace in read])
     assert own.mean() > 0.5
     for word in (" film", " terrible", "."):
         for text, share in zip(TEXTS[:3], own, strict=False):
             ids = lm.encode(word)[:1] + lm.encode(text)[1:]
-            there = CHAPTER.to_first(lm.model.trace(torch.tensor(ids)))[12:].mean()
+            there = POSITION.to_first(lm.model.trace(torch.tensor(ids)))[12:].mean()
             assert abs(there / share - 1) < 0.1
     ids = torch.tensor(lm.encode(TEXTS[0]))
     middle = len(ids) // 2
@@ -268,10 +357,10 @@ def test_the_table_of_task_4_6_is_the_chapters():
         )
 
 
-def test_a_fresh_map_is_even_if_scores_hardly_differ_in_a_row_and_not_if_sigma_is_small():
+def test_a_fresh_map_is_uniform_if_scores_hardly_differ_in_a_row_and_not_if_sigma_is_small():
     e = BESIDE.E
-    for x, even in ((e, True), (1000 * e, False), (1000 * e[:1].expand(6, -1), True)):
-        assert bool((BESIDE.fresh(0.01, x) - 1 / 6).abs().max() < 0.01) == even
+    for x, uniform in ((e, True), (1000 * e, False), (1000 * e[:1].expand(6, -1), True)):
+        assert bool((BESIDE.fresh(0.01, x) - 1 / 6).abs().max() < 0.01) == uniform
     masked = BESIDE.fresh(0.001, mask=causal_mask(6))
     assert torch.allclose(masked, causal_mask(6) / torch.arange(1, 7)[:, None], atol=1e-3)
 

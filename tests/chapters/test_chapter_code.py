@@ -21,5 +21,5 @@ def test_values_are_made_by_the_statement_that_defines_them():
 def test_a_name_that_a_chapter_does_not_define_once_is_refused():
     later = definitions("02_rnn", "nowhere", "fig")  # nothing is read until a name is asked for
     assert not hasattr(later, "pytestmark")
-    with pytest.raises(ValueError, match="'nowhere': 0, 'fig': 4"):
+    with pytest.raises(ValueError, match="'nowhere': 0, 'fig': 6"):
         assert later.nowhere

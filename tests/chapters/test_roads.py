@@ -1,10 +1,12 @@
 """What main roads, side roads and theses keep, and that each rule fires on one that breaks it.
 
-For authors. A chapter is a main road once it ends with the headings *What we claim* · *One
-surprise* · *Three questions* · *Exercises* · *Side roads* · *References*, and, if it needs one,
-*Appendix*. Then tools/road_rules.py holds it to its bounds, and says how they are counted.
+For authors. A chapter is a main road once it ends with the headings *What to remember* · *Three
+questions* · *Exercises* · *Side roads* · *References*, and, if it needs one, *Appendix*. Then
+tools/road_rules.py holds it to its honest minutes, and says how they are counted. Chapters that
+have not been rebuilt yet end with *What we claim* · *One surprise* in place of the first.
 
-- *What we claim* is a list of three to seven sentences: those of chapters/theses.toml, in order.
+- *What to remember* is a list of three to five sentences: those of chapters/theses.toml, in order.
+  The three questions have their answers in a fold.
 - A side road, chapters/more/NN_topic.ipynb, begins: `# NN · Title`; next line `*One question?*`;
   `**Side road** of [chapter NN](../NN_name.ipynb)`, to a thesis, quoted word for word; and
   `**Time** 12 min to read · 8 s to run on two cores`. Its chapter links to it as
