@@ -84,7 +84,7 @@ def test_a_word_in_the_place_of_cls_receives_as_much():
         low, high = interval([CHAPTER.kept(text, word) for text in TEXTS[:8]])
         assert 0.95 < low < high < 1.05
     text = TEXTS[0]
-    assert torch.equal(CHAPTER.read(text).attention, CHAPTER.encoder.trace(text).pattern)
+    assert torch.equal(CHAPTER.read(text).pattern, CHAPTER.encoder.trace(text).pattern)
     other = CHAPTER.read(text, "film")
     assert other.tokens == ("film", *CHAPTER.encoder.trace(text).tokens[1:])
     assert not torch.equal(other.pattern, CHAPTER.encoder.trace(text).pattern)
