@@ -30,6 +30,7 @@ KINDS: dict[str, Callable[..., nn.Module]] = {
     "HistogramModel": models.HistogramModel,
     "NeuralNgram": models.NeuralNgram,
     "Recurrent": models.Recurrent,
+    "Seq2Seq": models.Seq2Seq,
     "Transformer": _transformer,
     "TransformerClassifier": models.TransformerClassifier,
     "Translator": models.Translator,

@@ -12,6 +12,7 @@ from attnlib.models import (
     Elman,
     NeuralNgram,
     Recurrent,
+    Seq2Seq,
     Transformer,
     TransformerConfig,
     Translator,
@@ -166,7 +167,7 @@ def test_shipped_checkpoint(name):
     if not isinstance(thing, BPE):
         assert {"config", "seed", "steps", "tokens"} <= card.keys()
         assert all(parameter.isfinite().all() for parameter in thing.parameters())
-    if not isinstance(thing, BPE | Translator):
+    if not isinstance(thing, BPE | Seq2Seq | Translator):
         assert "loss" in card
         outputs = 11 if card["kind"] == "HistogramModel" else card["config"]["vocab_size"]
         one_number = card["kind"].endswith("Classifier")

@@ -17,7 +17,7 @@ from attnlib.training import classification as training
 from attnlib.training import loop
 from attnlib.training.classification import Examples, examples
 from attnlib.training.language import evaluate, token_stream
-from recipes import circuits, classification, histogram, language, translation
+from recipes import circuits, classification, histogram, language, numerals, translation
 from recipes.__main__ import RECIPES
 from recipes.classification import CLASSIFIERS, MAX_LEN
 
@@ -55,7 +55,7 @@ def settings_of(name):
     count, pairs = pretrained.card(name)["data"].get("texts", 0), few_pairs()
     rows = Examples(torch.zeros(count, 1).long(), torch.ones(count, 1) > 0, torch.zeros(count))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (language, histogram, classification, translation):
+        for module in (language, histogram, classification, numerals, translation):
             patch.setattr(module, "fit", fit)
         patch.setattr(training, "examples", lambda *_: rows)
         for module in (circuits, language):
@@ -70,6 +70,7 @@ def settings_of(name):
 
 RESULTS = {f"translator-{what}" for what in ("lengths", "heads", "gates", "pruned")}
 WITHOUT_FIT = {"reviews-bpe", "recall", "syntax", "guided", "key-width", "geometry", "causes"}
+WITHOUT_FIT |= {"numerals"}
 APART = {"ngram-seeds", "variants"}  # results in a folder of their own
 WITHOUT_FIT |= RESULTS | APART
 
@@ -98,6 +99,7 @@ def test_every_recipe_has_its_checkpoint():
         | circuits.RUNS.keys()
         | {*histogram.MINIMA, "geometry-5"}
         | WITHOUT_FIT
+        | {*numerals.TRANSLATORS}
         | translation.TRANSLATORS.keys()
         == RECIPES.keys()
     )
