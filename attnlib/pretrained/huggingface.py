@@ -35,8 +35,8 @@ COMPUTED = {
 def from_huggingface(model: Any, tokenizer: Any, name: str | None = None) -> TextModel[Any, Any]:
     """A text model of a model that `transformers` has loaded, of any family of `FAMILIES`.
 
-    The two share their numbers: no second copy is made, but for a few vectors (Gemma's norms,
-    BERT's positions), and what trains one trains the other. To part them, give
+    The two share their numbers, and what trains one trains the other; only a few vectors (Gemma's
+    norms, BERT's positions) are copies, and stay as they were. To part the two, give
     `copy.deepcopy(model)`.
 
     Args:
