@@ -660,3 +660,20 @@ def test_nothing_stays_on_the_processor(family):
         x = model.embed(torch.zeros(1, 5, dtype=torch.int64, device="meta"))
         if memory is None:
             assert all(state.resid_post.is_meta for state in model.run(x, need_weights=True))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"positions": "rotary"}, {"qk_norm": True}, {"score_cap": 2.0}]
+)
+def test_a_layer_that_does_more_than_its_matrices_say_is_not_run_alone(changes):
+    x = torch.randn(1, 3, WIDTH, generator=torch.Generator().manual_seed(0)).double()
+    with pytest.raises(ValueError, match="more with its queries and keys"):
+        model_of(config_of(**changes)).blocks[0].attention(x)
+    assert model_of(config_of()).blocks[0].attention(x)[0].shape == x.shape
+
+
+@pytest.mark.parametrize("first", [-1, 3])
+def test_a_run_begins_at_a_layer_that_there_is(first):
+    model = model_of(config_of())
+    with pytest.raises(ValueError, match="first"):
+        list(model.run(model.embed(ids_of(0, 1, 3)), first=first))
