@@ -38,7 +38,7 @@ def test_an_old_python_can_read_course_py() -> None:
         assert not [name for name in none if getattr(node, name, None)], ast.unparse(node)
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
-    allowed = "argparse difflib glob hashlib os shutil signal subprocess sys sysconfig time"
+    allowed = "argparse ast difflib glob hashlib os shutil signal subprocess sys sysconfig time"
     assert modules <= set(allowed.split())
 
 
@@ -122,12 +122,19 @@ def test_torch_is_installed_first_and_nothing_twice(tmp_path: Path) -> None:
     clone = fake_clone(tmp_path)
     assert run_course(clone, "setup").returncode == 0
     first = calls(clone)
-    last = [course().TORCH, str(clone / "requirements.lock"), str(clone)]
-    assert [words[-1] for words in first] == last
-    assert ["--require-hashes" in words for words in first] == [False, True, False]
-    assert ["--no-deps" in words for words in first] == [False, True, True]
+    lock = str(clone / "requirements.lock")
+    assert [words[-1] for words in first] == [
+        course().TORCH,
+        "list",  # of pip's settings
+        course().UV,
+        lock,
+        str(clone),
+    ]
+    assert [words[1] for words in first] == ["pip", "pip", "pip", "uv", "pip"]
+    assert ["--require-hashes" in words for words in first] == [False, False, False, True, False]
+    assert ["--no-deps" in words for words in first] == [False, False, True, True, True]
     assert run_course(clone, "lab").returncode == 0
-    assert len(calls(clone)) == 4
+    assert len(calls(clone)) == 6
     assert "jupyterlab" in calls(clone)[-1]
     assert any(word.endswith("chapters/00_start_here.ipynb") for word in calls(clone)[-1])
 
@@ -137,11 +144,62 @@ def test_another_lock_is_installed_and_the_index_is_for_torch_alone(tmp_path: Pa
     clone = fake_clone(tmp_path)
     for count, name in enumerate(("requirements.lock", "pyproject.toml"), 1):
         run_course(clone, "setup", "--torch-index", "file:///wheels")
-        assert ["file:///wheels" in words for words in calls(clone)] == [True, False, False] * count
+        given = ["file:///wheels" in words for words in calls(clone)]
+        assert given == [True, *[False] * 4] * count
         with (clone / name).open("a") as file:
             file.write("# changed\n")
     run_course(clone, "setup")
-    assert len(calls(clone)) == 9
+    assert len(calls(clone)) == 15
+
+
+@needs_shell
+@pytest.mark.parametrize(
+    "missing", [{"pip": "sys.exit('uv==' in words[-1])"}, {"uv": "sys.exit(2)"}]
+)
+def test_where_uv_cannot_pip_installs_the_lock(tmp_path: Path, missing: dict[str, str]) -> None:
+    clone = fake_clone(tmp_path, **missing)
+    done = run_course(clone, "setup")
+    assert done.returncode == 0
+    assert "uv could not: pip installs them" in done.stdout
+    pip, own = calls(clone)[-2:]
+    assert (pip[1], pip[-1]) == ("pip", str(clone / "requirements.lock"))
+    assert {"--no-deps", "--require-hashes"} <= set(pip)
+    assert own[-1] == str(clone)
+
+
+def test_uv_is_told_what_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a file of pip's, by a section of it, and by the environment, which is the strongest."""
+    file = tmp_path / "pip.conf"
+    file.write_text(
+        "[global]\nindex-url = https://a/simple\nextra-index-url =\n  https://b\n  https://c\n"
+        "cert = /global.pem\nproxy = http://proxy:3128\n[install]\ncert = /install.pem\n"
+        "trusted-host = a b\n",
+        encoding="utf-8",
+    )
+    for name in list(os.environ):
+        if name.startswith(("PIP_", "UV_", "SSL_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+    monkeypatch.setenv("PIP_FIND_LINKS", "/wheels https://d/%20e")
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "180")
+    monkeypatch.setenv("UV_HTTP_TIMEOUT", "7")
+    told = course().for_uv(course().pip_settings(sys.executable))
+    wanted = {
+        "UV_DEFAULT_INDEX": "https://a/simple",
+        "UV_INDEX": "https://b https://c",
+        "UV_FIND_LINKS": "/wheels,https://d/%20e",
+        "UV_INSECURE_HOST": "a b",
+        "UV_HTTP_TIMEOUT": "7",  # the user's own word to uv
+        "SSL_CERT_FILE": "/install.pem",
+        "ALL_PROXY": "http://proxy:3128",
+        "UV_SYSTEM_CERTS": "1",
+    }
+    assert {name: told.get(name) for name in wanted} == wanted
+    monkeypatch.setenv("PIP_CERT", "/environment.pem")
+    assert (
+        course().for_uv(course().pip_settings(sys.executable))["SSL_CERT_FILE"]
+        == "/environment.pem"
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,7 +276,7 @@ def test_ctrl_c_ends_an_installation_in_a_sentence(tmp_path: Path, does: str) ->
         assert "Traceback" not in done.stdout
     (clone / "twice").touch()
     assert run_course(clone, "setup").returncode == 0
-    assert len(calls(clone)) == (1 if does == DEAF else 2) + 3
+    assert len(calls(clone)) == (1 if does == DEAF else 2) + 5
 
 
 @needs_shell
@@ -233,7 +291,7 @@ def test_an_environment_without_the_whole_of_pip_is_made_anew(tmp_path: Path) ->
     assert (done.returncode, done.stdout, done.stderr) == (130, "", STOPPED)
     (clone / "twice").touch()
     assert interrupted(clone, before).returncode == 0
-    assert [words[1] for words in calls(clone)] == ["venv", "venv", "pip", "pip", "pip"]
+    assert " ".join(words[1] for words in calls(clone)) == "venv venv pip pip pip uv pip"
 
 
 @needs_shell
