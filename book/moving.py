@@ -11,7 +11,7 @@ from PIL import Image
 from book import BUILD, ROOT
 from book.printing import browser
 
-STEPS = (*["ArrowRight"] * 5, "Tab", *["ArrowRight"] * 6)  # over the layers, then over the heads
+STEPS = (*["ArrowRight"] * 5, "Tab", *["ArrowLeft"] * 6)  # over the layers, then over the heads
 
 
 def moving(site: Path = BUILD / "book" / "html", target: Path = ROOT / "docs") -> Path:

@@ -39,7 +39,7 @@ from nbformat import NotebookNode
 README = ROOT / "README.md"
 MAP = ("<!-- course map: written by make chapters -->", "<!-- end of the course map -->")
 ROUTES = ("<!-- routes: written by make chapters -->", "<!-- end of the routes -->")
-SHORT = ("00", "03", "04", "05", "07", "08", "15")  # the chapters of the short route
+SHORT = ("00", "03", "04", "05", "07", "09", "15")  # the chapters of the short route
 VIEWS = CHAPTERS / "views"  # a file for each chapter that has any
 VIEW = "application/vnd.attnlib.view+json"
 WIDGET = "application/vnd.jupyter.widget-view+json"

@@ -4,6 +4,7 @@ Intervals are over sentences, others than those of the chapter.
 """
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import nbformat
@@ -19,7 +20,10 @@ from attnlib.models import Transformer
 from attnlib.pretrained import language_model
 from attnlib.trace import Trace
 
-CHAPTER = definitions("00_start_here", "encoder", "to_first", "read", "kept", "progress")
+CHAPTER = definitions(
+    "00_start_here",
+    *("encoder", "vector", "only_itself", "alone", "moved", "to_first", "read", "kept", "progress"),
+)
 TEXTS = reviews("rotten_tomatoes").test.texts[20:40]
 FRESH = "No task checked and no chapter finished yet."
 
@@ -47,8 +51,8 @@ def previous(trace: Trace) -> Tensor:
     return trace.pattern.diagonal(-1, 2, 3).mean(-1)
 
 
-def even_shares(trace: Trace) -> Tensor:
-    """What the first place gets in layers 1 to 5, times an even share."""
+def times_uniform(trace: Trace) -> Tensor:
+    """What the first token gets in layers 1 to 5, in multiples of 1/T."""
     return CHAPTER.to_first(trace)[1:].mean() * len(trace.tokens)
 
 
@@ -63,6 +67,36 @@ def test_rows_sum_to_one_and_columns_do_not(trained):
         Trace(("so", "far"), torch.full((1, 1, 2, 2), 0.6))
 
 
+def exchanged(text: str, at: int) -> tuple[list[int], list[int]]:
+    """The ids of a text, and the same with another word at one position."""
+    ids = CHAPTER.encoder.encode(text)
+    words = (CHAPTER.encoder.encode(word)[1] for word in ("film", "good"))
+    other = next(word for word in words if word != ids[at])
+    return ids, [*ids[:at], other, *ids[at + 1 :]]
+
+
+def test_the_maps_are_the_only_way_between_tokens():
+    without_last = {key: edit for key, edit in CHAPTER.alone.items() if key[1] != 5}
+    for text in TEXTS[:8]:
+        ids, other = exchanged(text, at=3)
+        others = torch.arange(len(ids)) != 3
+        alone = CHAPTER.moved(ids, other, CHAPTER.alone)
+        assert alone[3] > 0
+        assert (alone[others] == 0).all()
+        assert (CHAPTER.moved(ids, other)[others] > 0.01).all()
+        assert (CHAPTER.moved(ids, other, without_last)[others] > 0).all(), "one layer is enough"
+
+
+def test_the_encoder_finds_what_the_chapter_shows():
+    war = CHAPTER.vector("It is about a war.")
+    assert war.norm() == pytest.approx(1, abs=1e-5)
+    films = reviews("rotten_tomatoes").test.texts[:200]
+    closeness = [float(war @ CHAPTER.vector(film)) for film in films]
+    closest = films[closeness.index(max(closeness))]
+    assert "wwii" in closest
+    assert "war" not in closest.split()
+
+
 def test_one_head_looks_back_in_every_sentence_and_an_untrained_one_in_none(trained, untrained):
     ours = [previous(trace) for trace in trained]
     assert min(each[0, 2] for each in ours) > 0.97
@@ -72,14 +106,19 @@ def test_one_head_looks_back_in_every_sentence_and_an_untrained_one_in_none(trai
         assert interval([previous(trace).max() for trace in copy])[1] < 0.15
 
 
-def test_the_first_place_is_favoured_and_only_by_training(trained, untrained):
+def test_the_first_position_is_favoured_and_only_by_training(trained, untrained):
     assert interval([CHAPTER.to_first(trace)[1:].mean() for trace in trained])[0] > 0.4
+    model = CHAPTER.encoder.model
+    encoded = (torch.tensor(CHAPTER.encoder.encode(text)) for text in reviews("imdb").test.texts)
+    long = [ids[:256] for ids in islice((ids for ids in encoded if len(ids) > 256), 6)]
+    low, high = interval([CHAPTER.to_first(model.trace(ids))[1:].mean() for ids in long])
+    assert 0.15 < low < high < 0.22, "in 256 tokens less than a fifth or so, and far above 1/256"
     for copy in untrained:
-        low, high = interval([even_shares(trace) for trace in copy])
-        assert 0.85 < low < high < 1.15, "an untrained copy favours the first place, or shuns it"
+        low, high = interval([times_uniform(trace) for trace in copy])
+        assert 0.85 < low < high < 1.15, "an untrained copy favours the first token, or shuns it"
 
 
-def test_a_word_in_the_place_of_cls_receives_as_much():
+def test_a_word_at_the_position_of_cls_receives_as_much():
     for word in ("film", "terrible"):
         low, high = interval([CHAPTER.kept(text, word) for text in TEXTS[:8]])
         assert 0.95 < low < high < 1.05

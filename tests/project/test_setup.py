@@ -202,6 +202,30 @@ def test_uv_is_told_what_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
 
 
+@needs_shell
+def test_the_smaller_torch_is_what_uv_knows_as_cpu(tmp_path: Path) -> None:
+    clone = fake_clone(tmp_path)
+    assert run_course(clone, "setup", "--torch-index", "cpu").returncode == 0
+    torch = next(words for words in calls(clone) if words[-1] == course().TORCH)
+    assert torch[1] == "uv"
+    assert "--torch-backend=cpu" in torch
+
+
+@needs_shell
+def test_a_set_up_here_installs_into_the_python_that_runs_it(tmp_path: Path) -> None:
+    """As binder/postBuild does, which has an environment of its own."""
+    clone = fake_clone(tmp_path)
+    python = clone / "python"
+    (clone / ".venv" / "bin" / "python").rename(python)
+    done = pretend(f"sys.executable = {str(python)!r}", "setup", "--here", clone=clone)
+    assert done.returncode == 0, done.stderr
+    assert [words[-1] for words in calls(clone)][-2:] == [
+        str(clone / "requirements.lock"),
+        str(clone),
+    ]
+    assert not (clone / ".venv" / "installed").exists()
+
+
 @pytest.mark.parametrize(
     ("pip_says", "we_say"),
     [
