@@ -1,6 +1,6 @@
 # The course's commands. Everything happens in course.py; this file finds a Python for it.
 #   make PYTHON=python3.12 lab      uses another Python
-#   make TORCH_INDEX=URL lab        takes torch alone from another package index
+#   make TORCH_INDEX=cpu lab        takes PyTorch's smaller build, without CUDA (or from a URL)
 #   make CLASS=FOLDER grade         keeps a class in another folder than class/
 
 NEW_ENOUGH = import sys; sys.exit(sys.version_info < (3, 11))
@@ -18,7 +18,7 @@ ifeq ($(shell command -v "$(PYTHON)"),)
 $(error There is no Python of the name $(PYTHON). Give one that `command -v` finds, or leave PYTHON= out)
 endif
 
-.PHONY: help lab test quick chapters book slides pdf bench setup clean
+.PHONY: help lab test quick chapters book slides pdf bench colab setup clean
 .PHONY: exercises student release collect grade feedback marks insights similarity
 
 help:
@@ -29,7 +29,7 @@ help:
 
 INDEX = $(if $(TORCH_INDEX),--torch-index "$(TORCH_INDEX)")
 
-lab test quick book pdf setup:
+lab test quick book pdf colab setup:
 	@$(COURSE) $@ $(INDEX) $(ARGS)
 
 chapters slides:

@@ -76,6 +76,8 @@ make book       write the course to build/book/html as web pages: they need no k
 make slides     write every chapter to build/slides as a lecture (reveal.js, opened from the disk;
                 NAMES=10_heads takes that one alone)
 make pdf        print chapters, slides and the whole course to build/pdf (needs Chromium)
+make colab      write copies of the notebooks for Colab and Kaggle to build/colab, for the address
+                of this clone's origin, or of ARGS=address-of-a-repository
 make setup      only install
 make clean      remove build/ and caches (to remove the installation, delete .venv)
 
@@ -100,8 +102,8 @@ make similarity NAME=04_self_attention
                 All of a class lies in class/, or where CLASS=folder says.
 
 Options:
-make lab PYTHON=python3.12 uses another Python; make lab TORCH_INDEX=URL takes torch alone from
-another package index, such as the one for the smaller CPU-only build (see pytorch.org).
+make lab PYTHON=python3.12 uses another Python; make lab TORCH_INDEX=cpu takes PyTorch's smaller
+build, without CUDA, and TORCH_INDEX=URL takes torch alone from another package index.
 make test ARGS="-k attention" hands options on to pytest; ARGS=--long adds what takes
 longer: side roads, trainings that tests repeat, the book, the attacks on the grader."""
 
@@ -125,7 +127,7 @@ def too_full(free, needed):
     if free >= needed:
         return None
     smaller = (
-        " or take the smaller torch, with which {:.0f} GB are enough (TORCH_INDEX, see the README),"
+        " or take the smaller torch, with which {:.0f} GB are enough (make lab TORCH_INDEX=cpu),"
     ).format(DISK_NEEDED / 1e9)
     return (
         "The installation needs about {:.0f} GB, and this disk has {:.1f} GB free."
@@ -281,6 +283,26 @@ def for_uv(settings):
     return environment
 
 
+def uv_install(python):
+    """The command with which uv installs into the environment of this Python."""
+    return [python, "-m", "uv", "pip", "install", "--no-progress", "--python", python]
+
+
+def install_torch(python, pip, index, log):
+    """Install torch: from pip's index, from another one, or its smaller build for processors."""
+    title, commands, environment = (
+        "[1/3] Installing PyTorch (a minute, once)",
+        [pip + [TORCH]],
+        None,
+    )
+    if index == "cpu":  # uv knows where PyTorch keeps it
+        commands = [pip + ["--no-deps", UV], uv_install(python) + ["--torch-backend=cpu", TORCH]]
+        environment = for_uv(pip_settings(python))
+    elif index:
+        commands = [pip + ["--index-url", index, TORCH]]
+    run_logged(title, log, commands, environment)
+
+
 def install_lock(python, pip, root, log):
     """Install the exact files of the lock with uv, and where uv cannot, with pip."""
     title = "[2/3] Installing Jupyter, the data and the tools"
@@ -288,12 +310,21 @@ def install_lock(python, pip, root, log):
     lock = ["--no-deps", "--require-hashes", "-r", os.path.join(root, "requirements.lock")]
     settings = pip_settings(python)
     offline = ["--no-index"] if settings.get("no-index", "0") in ("1", "true", "yes", "on") else []
-    uv = [python, "-m", "uv", "pip", "install", "--no-progress", "--python", python]
     try:
-        with_uv = [pip + ["--no-deps", UV], uv + offline + lock]
+        with_uv = [pip + ["--no-deps", UV], uv_install(python) + offline + lock]
         run_logged(title, log, with_uv, for_uv(settings))
     except Trouble:
         run_logged("      uv could not: pip installs them (two minutes)", log, [pip + lock])
+
+
+def install(python, root, torch_index, log):
+    """Install torch, the lock and attnlib into the environment of this Python."""
+    open(log, "wb").close()
+    pip = [python, "-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check"]
+    install_torch(python, pip, torch_index, log)
+    install_lock(python, pip, root, log)
+    own = ["--no-deps", "--no-build-isolation", "-e", root]
+    run_logged("[3/3] Installing attnlib from this folder", log, [pip + own])
 
 
 def set_up(root, torch_index=None):
@@ -311,14 +342,7 @@ def set_up(root, torch_index=None):
             raise Trouble(full)
         make_venv(venv)
     forget_halves(venv)
-    log = os.path.join(venv, "install.log")
-    open(log, "wb").close()
-    pip = [python, "-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check"]
-    index = ["--index-url", torch_index] if torch_index else []
-    run_logged("[1/3] Installing PyTorch (a minute, once)", log, [pip + index + [TORCH]])
-    install_lock(python, pip, root, log)
-    own = ["--no-deps", "--no-build-isolation", "-e", root]
-    run_logged("[3/3] Installing attnlib from this folder", log, [pip + own])
+    install(python, root, torch_index, os.path.join(venv, "install.log"))
     with open(stamp, "w") as file:
         file.write(fingerprint(root))
     return python
@@ -381,6 +405,11 @@ def chapters(python, words):
     return [python, os.path.join("tools", "chapter_tools.py"), "execute"] + words
 
 
+def colab(python, words):
+    """The command that writes copies of the notebooks for Colab and Kaggle."""
+    return [python, os.path.join("tools", "colab.py")] + words
+
+
 def bench(python, words):
     """The command that prints the benchmarks."""
     return [python, os.path.join("tests", "benchmarks", "run.py")] + words
@@ -391,7 +420,8 @@ def module(package, name):
     return lambda python, words: [python, "-m", package, name] + words
 
 
-COMMANDS = {"lab": lab, "test": test, "quick": quick, "chapters": chapters, "bench": bench}
+COMMANDS = {"lab": lab, "test": test, "quick": quick, "chapters": chapters}
+COMMANDS.update({"bench": bench, "colab": colab})
 COMMANDS.update((name, module("book", name)) for name in ("book", "slides", "pdf"))
 INSTRUCTORS = (
     "exercises",
@@ -466,11 +496,11 @@ def attempt(words):
         allow_abbrev=False,
     )
     parser.add_argument("command", nargs="?", default="help")
-    parser.add_argument("--torch-index", help="package index for torch alone")
+    parser.add_argument("--torch-index", help="package index for torch alone, or cpu")
     parser.add_argument(
         "--here",
         action="store_true",
-        help="use the Python that runs this file as it is, install nothing",
+        help="use the Python that runs this file as it is; only `setup --here` installs into it",
     )
     options, rest = parser.parse_known_args(words)
     if options.command == "help":
@@ -486,6 +516,9 @@ def attempt(words):
             "make {} is for instructors; this is a student's copy of the course, which comes"
             " without solutions and grading.".format(options.command)
         )
+    if options.here and options.command == "setup":
+        install(sys.executable, ROOT, options.torch_index, os.path.join(sys.prefix, "install.log"))
+        return 0
     python = sys.executable if options.here else set_up(ROOT, options.torch_index)
     if options.command == "setup":
         return 0
