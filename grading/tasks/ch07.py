@@ -1,4 +1,4 @@
-"""Tasks of chapter 07: saliency, Kendall's τ, Jensen–Shannon, an adversary, rollout."""
+"""Tasks of chapter 07: saliency, Kendall's τ, Jensen–Shannon, an adversary, deletion."""
 
 import math
 from typing import Any
@@ -139,23 +139,32 @@ OTHER = Task(
 )
 
 
-# --- rollout: attention through the layers --------------------------------------------------------
+# --- comprehensiveness: delete what the map shows -------------------------------------------------
 
 
-def _rollout(draw: Draw) -> Args:
-    L, H, T = draw.size(), draw.size(), draw.size()
-    return (draw.rows(L, H, T, T, spread=2),)
+def _comprehensiveness(draw: Draw) -> Args:
+    T = draw.size(least=2)
+    return 2 * draw.normal(T), draw.rows(T, spread=1.5), draw.integer(1, T - 1)
 
 
-ROLLOUT = Task(
-    "rollout",
-    _rollout,
+def _of_both_classes(draw: Draw) -> list[Args]:
+    """Votes of both sides, so that the class may change; words with weight against the class."""
+    votes, alpha = 2 * draw.normal(7), draw.rows(7, spread=1.5)
+    sides = (votes + 2, votes - 2, votes - alpha @ votes + 0.3, votes - alpha @ votes - 0.3)
+    return [(side, alpha, count) for side in sides for count in (1, 4)]
+
+
+COMPREHENSIVENESS = Task(
+    "comprehensiveness",
+    _comprehensiveness,
+    also=_of_both_classes,
     visible=(
-        (table([[[[0, 1], [1, 0]]]]),),
-        # the first head of each layer, and the second
-        (torch.eye(3)[torch.tensor([[[1, 0, 2], [0, 2, 1]], [[2, 0, 1], [0, 1, 2]]])],),
-        ((2 * tenths(3, 3, 2, 4, 4)).softmax(-1),),
+        (table([2, 0, -2]), table([0.5, 0.25, 0.25]), 1),
+        # the negative class, two words deleted
+        (table([1, -3, -1, 0.5]), table([0.1, 0.4, 0.2, 0.3]), 2),
+        # the fall is below 0: the word with the largest weight spoke against the class
+        (table([3, -1, 2, 1]), table([0.2, 0.4, 0.3, 0.1]), 1),
     ),
 )
 
-TASKS: tuple[Task, ...] = (SALIENCIES, KENDALL, JSD, OTHER, ROLLOUT)
+TASKS: tuple[Task, ...] = (SALIENCIES, KENDALL, JSD, OTHER, COMPREHENSIVENESS)

@@ -1,4 +1,4 @@
-"""The side roads of chapter 07: shuffled weights, seeds, the decoy's place, and one map of many."""
+"""The side roads of chapter 07: measures and seeds, what is built in, and one map of many."""
 
 import itertools
 
@@ -13,10 +13,12 @@ from attnlib.explain.heads import interval
 from attnlib.explain.saliency import gradient, integrated_gradients, leave_one_out
 from attnlib.pretrained import classifier
 from attnlib.training.classification import Examples, classify_all, predict, read
+from recipes.classification import uniform
 
 MEASURES = definitions(
-    "more/07_measures", "sizes", "told", "per_word", "shifted", "alike", "last_word_first"
+    "more/07_measures", "sizes", "per_word", "shifted", "alike", "last_word_first"
 )
+BUILT_IN = definitions("more/07_built_in", "sizes")
 ONE_MAP = definitions(
     "more/07_one_map",
     *("LAYERS", "HEADS", "READINGS", "one_map", "row_of", "every_scheme", "falls", "flow", "flows"),
@@ -31,6 +33,11 @@ def rt():
 @pytest.fixture(scope="module")
 def few(rt):
     return rt[1]["test"].take(slice(0, 200))
+
+
+def interval_of(end, values):
+    """The lower (0) or upper (1) end of the 95 % interval of a mean over texts."""
+    return interval(values[~values.isnan()])[end]
 
 
 # --- measures ---------------------------------------------------------------------------------
@@ -72,7 +79,7 @@ def test_the_states_decide_what_shuffling_moves_and_not_the_weights(few):
     assert MEASURES.alike(models["average"], few).mean() < 0.65
 
 
-def test_even_weights_cannot_be_shuffled(few):
+def test_uniform_weights_cannot_be_shuffled(few):
     even = classifier("rt-lstm-uniform").model
     assert MEASURES.shifted(even, even, few, 3).max() < 1e-6
 
@@ -98,7 +105,7 @@ def test_the_last_word_comes_first_and_the_others_follow():
 
 
 @pytest.mark.claim(31)
-def test_the_decoy_looks_at_the_last_place_whatever_stands_there(rt):
+def test_the_decoy_looks_at_the_last_position_whatever_word_is_there(rt):
     words, test = rt[0], rt[1]["test"]
     last = test.mask.sum(1, keepdim=True) - 1
     stops = test.take((test.ids.gather(1, last) == words.words.index("."))[:, 0])
@@ -118,6 +125,55 @@ def test_the_decoy_answers_nearly_as_its_base_and_looks_elsewhere(rt):
     other = classify_all(classifier("rt-lstm-3").model, test)
     far, seeds = (jensen_shannon(base.attention, one.attention) for one in (rival, other))
     assert interval(far)[0] > 3 * interval(seeds)[1], "far more than another seed does"
+
+
+# --- what is built in -------------------------------------------------------------------------
+
+
+@pytest.mark.claim(24)
+def test_sizes_are_gradients_of_each_text_with_the_weights_held_fixed(rt):
+    lstm, data = classifier("rt-lstm").model, rt[1]["test"].take(slice(0, 20))
+    for weights in (None, uniform(data.mask)):
+        found = BUILT_IN.sizes(lstm, data, weights)
+        for row in (0, 6, 19):
+            ids = data.ids[row : row + 1, : int(data.mask[row].sum())]
+            with torch.no_grad():
+                alpha = lstm.classify(ids).attention
+            if weights is not None:
+                alpha = torch.full_like(alpha, 1 / ids.shape[1])
+            x = lstm.embed(ids).detach().requires_grad_()
+            lstm.classify_embeddings(x, ids > 0, weights=alpha).probability.sum().backward()
+            size = (x.grad * x.detach()).sum(-1).abs()[0]
+            torch.testing.assert_close(found[row, : ids.shape[1]], size, atol=1e-6, rtol=1e-3)
+            assert (found[row, ids.shape[1] :] == 0).all()
+
+
+@pytest.mark.claim(30)
+@pytest.mark.parametrize("name", ["rt-average", "rt-average-2", "rt-average-3"])
+def test_what_is_built_in_and_what_is_left_without_it(name, rt, few):
+    """Shuffled weights agree with their own gradient; with the factor divided out they do not."""
+
+    def taus(model, weights):
+        size = BUILT_IN.sizes(model, few, weights)
+        divided = size / weights.clamp_min(1e-9)
+        return [kendall(weights, of, few.mask) for of in (size, divided)]
+
+    average, lstm = classifier(name).model, classifier("rt-lstm").model
+    mixed = lambda model: permute(  # noqa: E731
+        classify_all(model, few).attention, few.mask, torch.Generator().manual_seed(0)
+    )
+    own, left = taus(average, classify_all(average, few).attention)
+    null, nothing = taus(average, mixed(average))
+    count = torch.bincount(rt[1]["train"].ids.flatten(), minlength=len(rt[0]))
+    rare = few.mask / (count[few.ids] + 5)
+    by_rarity = taus(average, rare / rare.sum(1, keepdim=True))[1]
+    assert 0.2 < interval_of(0, by_rarity)
+    assert interval_of(1, by_rarity) < interval_of(0, left), "rarity agrees too, but less"
+    assert interval_of(0, null) > 0.2
+    assert interval_of(1, taus(lstm, mixed(lstm))[0]) < 0.12
+    assert interval_of(0, own - null) > 0.1
+    assert interval_of(0, left) > 0.4
+    assert abs(nothing.nanmean()) < 0.05
 
 
 # --- one map ----------------------------------------------------------------------------------

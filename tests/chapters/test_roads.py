@@ -239,6 +239,7 @@ def test_a_thesis_that_lacks_something_is_named() -> None:
         ("'more'", {"more": "x"}),
         ("no model is called 'gpt-9'", {"models": {"gpt-9": "holds"}}),
         ("begins with none", {"models": {"minilm": "mostly holds"}}),
+        ("not what Gemma 3 says", {"models": {"smollm2": "holds"}}),
         ("no test is called", {"test": f"{here}_not"}),
         ("no test is called", {"test": "tests/chapters/test_nowhere.py::test_it"}),
         ("no test is called", {"test": "tests/chapters/test_roads.py::replace"}),
