@@ -43,7 +43,7 @@ TABLE = re.compile(r"^\|.*\n?", re.M)
 OUTCOMES = ("holds", "does not hold", "not asked")
 BUILT_HERE = "trained here"  # what a chapter counts or trains itself, as a model of a thesis
 MODELS = {path.stem for path in (ROOT / "attnlib" / "checkpoints").glob("*.json")}
-MODELS |= {"minilm", "smollm2", BUILT_HERE}
+MODELS |= {"minilm", "smollm2", "gemma3", BUILT_HERE}
 THESIS = {"sentence", "control", "sure", "models", "shown", "test"}
 THESES = CHAPTERS / "theses.toml"
 NOT_FOR_SIDE_ROADS = {
@@ -145,6 +145,10 @@ MAIN_ROAD = (*BOTH, claims_its_theses)
 SIDE_ROAD = (*BOTH, names_its_thesis, *(rule for rule in RULES if rule not in NOT_FOR_SIDE_ROADS))
 
 
+def _is_asked(thesis: Mapping[str, Any], model: str) -> bool:
+    return not thesis["models"].get(model, "not asked").startswith("not asked")
+
+
 def thesis_is_whole(thesis: Mapping[str, Any]) -> list[str]:
     """What an entry of theses.toml lacks."""
     if missing := THESIS ^ {key for key, value in thesis.items() if value}:
@@ -155,6 +159,8 @@ def thesis_is_whole(thesis: Mapping[str, Any]) -> list[str]:
         for name, told in thesis["models"].items()
         if not re.match(rf"(?:{'|'.join(OUTCOMES)})\b", told)
     ]
+    if "gemma3" not in thesis["models"] and _is_asked(thesis, "smollm2"):
+        complaints.append("tells what SmolLM2 says, and not what Gemma 3 says")
     file, _, name = thesis["test"].partition("::")
     path = ROOT / file
     tree = ast.parse(path.read_text(encoding="utf-8")) if path.is_file() else ast.Module([], [])
