@@ -4,18 +4,21 @@ The sources lie as the course's own files do, so that a link from one to the oth
 """
 
 import functools
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
 
 import nbformat
+import numpy as np
 from chapter_rules import chapter_paths, side_roads
 from chapter_tools import routes
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from road_rules import THESES
 
+from attnlib.pretrained import card
 from attnlib.widgets.page import script
 from book import BUILD, ROOT
 from book.building import Told, silent, sphinx
@@ -166,8 +169,20 @@ def contents(names: Sequence[str], library: Sequence[str]) -> str:
     return "".join(TOCTREE.format(title, "\n".join(listed)) for title, listed in parts.items())
 
 
+def suspects_script() -> bytes:
+    """The front page's game, with what was measured, in thousandths."""
+    measured = card("suspects")
+    data = {name: measured[name] for name in ("tokens", "next")}
+    for name in ("before", "weights", "zero", "mean"):
+        data[name] = (np.array(measured[name]) * 1000).round(1).tolist()
+    game = (HERE / "static" / "suspects.js").read_text(encoding="utf-8")
+    start = f'suspects(document.querySelector(".suspects"), {json.dumps(data)});'
+    return f"(() => {{\n{game}\n{start}\n}})();\n".encode()
+
+
 def front_page(views: dict[str, Views | None], assets: Assets) -> str:
-    """The first page: chapter 00's maps under the reader's hand, and the ways in."""
+    """The first page: heads to accuse, the ways in, and the maps of chapter 00."""
+    assets.write("suspects.js", suspects_script())
     chapter = chapter_paths()[0]
     notebook = with_assets(chapter, views.get(chapter.stem), assets, "_static")
     shown = (

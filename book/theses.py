@@ -11,6 +11,8 @@ from road_rules import OUTCOMES, theses
 
 from book.notebooks import Assets
 
+ASKED = {"smollm2": "SmolLM2", "gemma3": "Gemma 3"}  # two models that people use
+
 
 def thesis_entry(number: str, thesis: Mapping[str, Any], shown: str) -> str:
     """A thesis as the page of all theses has it: what it rests on, and how to run its test.
@@ -24,10 +26,9 @@ def thesis_entry(number: str, thesis: Mapping[str, Any], shown: str) -> str:
     >>> 'data-smollm2="not asked"' in thesis_entry("01", asked, "")
     True
     """
-    said = thesis["models"].get("smollm2", "not asked")
-    outcome = next(told for told in OUTCOMES if said.startswith(told))
+    data = "".join(f' data-{name}="{outcome(thesis, name)}"' for name in ASKED)
     models = "; ".join(f"{name}: {told}" for name, told in thesis["models"].items())
-    return f"""<div class="thesis" data-chapter="{number}" data-smollm2="{outcome}">
+    return f"""<div class="thesis" data-chapter="{number}"{data}>
 
 **{thesis["sentence"]}**
 
@@ -41,6 +42,12 @@ def thesis_entry(number: str, thesis: Mapping[str, Any], shown: str) -> str:
 </div>"""
 
 
+def outcome(thesis: Mapping[str, Any], model: str) -> str:
+    """What a model said to a thesis, in one of the words of `OUTCOMES`."""
+    said = thesis["models"].get(model, "not asked")
+    return next(told for told in OUTCOMES if said.startswith(told))
+
+
 def choice(label: str, name: str, options: Iterable[str]) -> str:
     """One of the page's filters, as HTML; what it hides is said in CSS alone."""
     every = "".join(f'<option value="{one}">{one}</option>' for one in options)
@@ -52,7 +59,7 @@ def choice(label: str, name: str, options: Iterable[str]) -> str:
 def theses_page(assets: Assets) -> str:
     """All that the course claims, chapter by chapter, to be filtered by chapter and by outcome."""
     chapters = {path.name[:2]: path for path in chapter_paths() if path.name[:2] in theses()}
-    filters = {"chapter": list(chapters), "smollm2": list(OUTCOMES)}
+    filters = {"chapter": list(chapters)} | {name: list(OUTCOMES) for name in ASKED}
     hidden = "".join(
         f'.bd-article:has(#by-{name} option[value="{one}"]:checked) :is(.thesis, section:has(> '
         f'.thesis)):not([data-{name}="{one}"], :has([data-{name}="{one}"])) {{display: none}}\n'
@@ -64,8 +71,12 @@ def theses_page(assets: Assets) -> str:
         "Each sentence with what could have refuted it, the unit over which we are sure of it, the "
         "models on which it was tried, and the test that guards it.",
         f"<style>\n{hidden}</style>",
-        f'<p class="filters">{choice("Chapter", "by-chapter", filters["chapter"])} '
-        f"{choice('In SmolLM2', 'by-smollm2', filters['smollm2'])}</p>",
+        '<p class="filters">'
+        + " ".join(
+            choice("Chapter" if name == "chapter" else f"In {ASKED[name]}", f"by-{name}", options)
+            for name, options in filters.items()
+        )
+        + "</p>",
     ]
     for number, path in chapters.items():
         cells = nbformat.read(path, 4).cells

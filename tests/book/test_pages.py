@@ -19,6 +19,7 @@ from chapter_rules import ROOT, chapter_paths, side_roads
 from chapter_tools import SHORT
 from road_rules import theses
 
+from attnlib.pretrained import card
 from book.icons import icons
 from book.pages import pages_of_the_site, rooms
 
@@ -352,3 +353,29 @@ def test_pdf_has_bookmarks_tags_and_alternative_texts(site: Path, tmp_path: Path
     for sign in (b"/Outlines", b"/StructTreeRoot", b"/Alt", b"/Lang"):
         assert sign in written, sign
     assert not list((tmp_path / "site").glob("print-*"))
+
+
+def test_a_visitor_accuses_three_heads_and_sees_them_among_all(page: Any, site: Path) -> None:
+    """By keyboard alone, and what is said is what recipes/suspects.py measured."""
+    opened(page, site, "index")
+    measured = card("suspects")
+    before = measured["before"][0]
+    game = page.locator(".suspects")
+    game.locator('[aria-label^="layer 24 · head 4:"]').focus()
+    assert "layer 24 · head 4 gives Mary 80" in game.inner_text().replace("Layer", "layer")
+    for keys, head in (((), (24, 4)), (("ArrowLeft",), (23, 4)), (("ArrowUp",) * 4, (23, 0))):
+        for key in keys:
+            page.keyboard.press(key)
+        page.keyboard.press("Enter")  # accuses; the first guess is reached next
+        assert page.evaluate("document.activeElement.textContent") == "less likely"
+        page.keyboard.press("Enter")
+        after = measured["mean"][head[0]][head[1]][0]
+        said = game.locator(".trial p").inner_text()
+        assert f"Without layer {head[0]} · head {head[1]}, Mary is" in said
+        assert f"{100 * after:.1f} % instead of {100 * before:.1f} %" in said
+    assert game.locator(".accused").count() == game.locator("circle.yours").count() == 3
+    assert game.locator("circle.other").count() == 270
+    assert "Without the head that looks hardest at Mary, layer 24 · head 4" in game.inner_text()
+    game.locator("text=zeros").click()
+    assert game.locator('[aria-pressed="true"]').inner_text() == "zeros"
+    assert page.errors == []
