@@ -1,6 +1,6 @@
-"""The moving picture of the README: a slider is moved, and the map follows it.
+"""The moving picture of the README: a visitor of the front page accuses three heads.
 
-`python -m book moving` writes docs/moving.webp from the page of chapter 00 in build/book.
+`python -m book moving` writes docs/moving.webp from the front page in build/book.
 """
 
 import io
@@ -11,27 +11,33 @@ from PIL import Image
 from book import BUILD, ROOT
 from book.printing import browser
 
-STEPS = (*["ArrowRight"] * 5, "Tab", *["ArrowLeft"] * 6)  # over the layers, then over the heads
+ACCUSED = (((24, 4), "less likely"), ((23, 0), "less likely"), ((29, 1), "no different"))
 
 
 def moving(site: Path = BUILD / "book" / "html", target: Path = ROOT / "docs") -> Path:
-    """Write the animation, one frame for each step of a slider, and return its file."""
+    """Write the animation, a frame for each act of the visitor, and return its file."""
     frames = []
     with browser() as started:
-        page = started.new_page(viewport={"width": 1000, "height": 1100})
-        page.goto((site / "chapters" / "00_start_here.html").as_uri())
-        view = page.locator(".attn-live").first
-        view.scroll_into_view_if_needed()
-        view.locator(".attn-read q").first.wait_for()
-        slider = view.locator("input[type=range]").first
-        slider.fill("0")
-        slider.focus()
-        for step in ("", *STEPS):
-            if step:
-                page.keyboard.press(step)
-            shot = Image.open(io.BytesIO(view.screenshot()))
-            frames.append(shot.convert("RGB"))
+        page = started.new_page(viewport={"width": 1000, "height": 1150})
+        page.goto((site / "index.html").as_uri())
+        game = page.locator(".suspects")
+        box = game.bounding_box()
+        assert box is not None
+
+        def photographed() -> None:
+            # the height that the game has at its end, so that all frames are of one size
+            shot = page.screenshot(full_page=True, clip=box | {"height": 900})
+            frames.append(Image.open(io.BytesIO(shot)).convert("RGB"))
+
+        photographed()
+        for (layer, head), guess in ACCUSED:
+            game.locator(f'[aria-label^="layer {layer} · head {head}:"]').hover()
+            photographed()
+            game.locator(f'[aria-label^="layer {layer} · head {head}:"]').click()
+            photographed()
+            game.locator(f'text="{guess}"').click()
+            photographed()
     written = target / "moving.webp"
-    first, *rest = frames
-    first.save(written, save_all=True, append_images=rest, duration=700, loop=0, quality=60)
+    first, *rest = [*frames, frames[-1], frames[-1]]
+    first.save(written, save_all=True, append_images=rest, duration=1400, loop=0, quality=60)
     return written

@@ -10,20 +10,22 @@ import pytest
 import torch
 from cells import printed, sources
 from chapter_code import definitions
+from gemma import gemma_or_skip
 
 from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.explain import circuits
+from attnlib.explain.patching import logit_difference, path_patching
 from attnlib.training import token_stream
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "09_circuits",
-    *("paths_of", "beyond", "random_head", "replaced", "fall_without", "highest", "falls_of"),
-    *("over_sources", "D", "lm_2", "two", "prefix_matching", "copying", "two_prompts", "restored"),
-    *("crossing", "gain_of", "states_of", "matching", "without", "second_loss"),
+    *("lm", "model", "W_E", "W_P", "W_U", "layer_0", "W_Q", "W_K", "W_V", "W_O", "paths"),
+    *("fall_without", "highest", "falls_of", "lm_2", "two", "prefix_matching", "copying"),
+    *("gain_of", "deaf", "crossing", "matching", "without", "second_loss", "GEMMA"),
 )
-TRIGRAMS = definitions("more/09_skip_trigrams", "beyond", "ov_of")
+TRIGRAMS = definitions("more/09_skip_trigrams", "beyond", "ov_of", "over_sources")
 SEEDS = ("attention-2", "attention-2-seed-2", "attention-2-seed-3")
 CONTROLS = ("attention-2-one-layer", "attention-2-plain")
 NUMBER = r"[+-]?\d?\.\d+"
@@ -56,15 +58,16 @@ def twice(rows=16, period=60, vocabulary=4096, seed=11):
 @pytest.mark.claim(46)
 def test_paths_add_up_to_the_logits_and_none_can_be_left_out(one):
     lm, *_ = one
-    trace = lm.trace("I loved it, and neither did she", keep="all")
-    paths = CHAPTER.paths_of(trace, lm.model.W_U)
-    assert (paths.sum(0) - trace.logits).abs().max() < 1e-4
+    ids = torch.tensor(lm.encode("I loved it, and neither did she"))
+    logits, paths = lm.model(ids[None])[0], CHAPTER.paths(ids)
+    assert (paths.sum(0) - logits).abs().max() < 1e-4
     for left_out in range(5):
         rest = torch.arange(5) != left_out
-        assert (paths[rest].sum(0) - trace.logits).abs().max() > 0.5
+        assert (paths[rest].sum(0) - logits).abs().max() > 0.5
     normed = pretrained.language_model("reviews-gpt")
     trace = normed.trace("I loved it", keep="all")
-    assert (CHAPTER.paths_of(trace, normed.model.W_U).sum(0) - trace.logits).abs().max() > 0.5
+    summed = (trace.resid[0] + trace.head_outputs[0].sum(0)) @ normed.model.W_U
+    assert (summed - trace.logits).abs().max() > 0.5
 
 
 @pytest.mark.claim(47)
@@ -77,27 +80,27 @@ def test_the_pairs_of_a_head_lose_without_it_where_it_looks(one):
     without = {h: CHAPTER.fall_without(lm.model, h, ids) for h in range(3)}
     falls = CHAPTER.falls_of(lists[2], without[2], ids)
     assert len(falls) > 100
-    own, low, high = CHAPTER.over_sources(falls)
+    own, low, high = TRIGRAMS.over_sources(falls)
     assert 0.6 < low < own < high < 1.2
     for h in (0, 1):
-        other, below, above = CHAPTER.over_sources(CHAPTER.falls_of(lists[h], without[2], ids))
+        other, below, above = TRIGRAMS.over_sources(CHAPTER.falls_of(lists[h], without[2], ids))
         assert abs(other) < 0.2 * own
         assert below < 0 < above < low
     for h in (0, 1):  # these look at the destination itself
         here = CHAPTER.falls_of(lists[h], without[h], ids, [0])
-        assert CHAPTER.over_sources(here)[0] > 3
+        assert TRIGRAMS.over_sources(here)[0] > 3
         assert CHAPTER.falls_of(lists[h], without[2], ids, [0])[:, 1].mean() < 1
     assert CHAPTER.falls_of(lists[2], without[0], ids)[:, 1].mean().abs() < 0.2 * own
     order = torch.randperm(300, generator=torch.Generator().manual_seed(5))
     mixed = torch.stack([lists[2][:, 0], lists[2][order, 1]], -1)
     mixed = mixed[usual[mixed[:, 0], mixed[:, 1]]]
-    assert CHAPTER.over_sources(CHAPTER.falls_of(mixed, without[2], ids))[2] < low
+    assert TRIGRAMS.over_sources(CHAPTER.falls_of(mixed, without[2], ids))[2] < low
 
 
 def test_pairs_of_one_source_are_drawn_together():
     """One source with many pairs: an interval over pairs would be far too narrow."""
     shared = torch.tensor([(0, 1.0)] * 50 + [(s, 0.0) for s in range(1, 6)])
-    mean, low, high = CHAPTER.over_sources(shared)
+    mean, low, high = TRIGRAMS.over_sources(shared)
     assert mean == pytest.approx(50 / 55)
     assert low == 0
     assert high > 0.95
@@ -124,7 +127,7 @@ def test_the_numbers_of_task_9_6_are_the_chapters(one):
     assert [*map(float, found), float(re.search(r"All pairs: (\S+)\.", side)[1])] == lifts
     for h, numbers in ((2, without_2), (0, without_0)):
         cut = rf"without head {h}, pairs of (.*?) +([+-]\S+) \((\S+) to (\S+)\)"
-        falls = {name: [*map(float, rest)] for name, *rest in re.findall(cut, chapter)}
+        falls = {name: [*map(float, rest)] for name, *rest in re.findall(cut, side)}
         expected = [falls[name][0] for name in ("head 0", "head 1", "head 2", "2, mixed")]
         if h == 2:
             expected[3:3] = falls["head 2"][1:]
@@ -168,38 +171,39 @@ def test_the_predicted_word_and_the_name():
 NAMES = ("Tom Hanks", "John Hanks", "Bill Cosby")
 
 
-def lost_by_not_hearing(model, h, ids):
-    """Share of the gain lost if queries, keys or values of layer 1 do not hear head 0.h."""
-    first, _ = model.run(model.embed(ids))
-    mixed, W_O = first.z[:, h], model.blocks[0].attention.W_O[h]
-    heard = next(model.run(first.resid_post - (mixed - mixed.mean((0, 1))) @ W_O, first=1))
-    found, whole = {}, CHAPTER.gain_of(model, ids).mean()
-    for way in ("q", "k", "v"):
-        part = getattr(heard, way)
+def two_prompts(seed):
+    """A text up to a token's second time, and the same with the token's first time exchanged."""
+    generator = torch.Generator().manual_seed(seed)
+    once = torch.randint(4096, (60,), generator=generator)
+    k = int(torch.randint(20, 59, (), generator=generator))
+    clean = torch.cat([once, once[: k + 1]])
+    corrupted = clean.clone()
+    corrupted[k] = torch.randint(4096, (), generator=generator)
+    return clean, corrupted, logit_difference(int(once[k + 1]), int(once[k - 3]))
 
-        def deaf(ids, part=part, way=way):
-            return model(ids, edits={(way, 1): lambda _: part})
 
-        found[way] = (1 - CHAPTER.gain_of(deaf, ids).mean() / whole).item()
-    return found
+def restored(model, prompt, way):
+    """What each head of layer 0 restores by one way into the heads of layer 1: (H,)."""
+    takers = [(1, h) for h in range(4)]
+    return torch.stack([path_patching(model, *prompt, taker, way)[0] for taker in takers]).sum(0)
 
 
 @pytest.mark.long
 def test_the_previous_token_head_speaks_through_the_keys_and_no_other_way():
-    """Path patching, and a head taken out of one thing that layer 1 reads; in three runs."""
-    prompts = [CHAPTER.two_prompts(torch.Generator().manual_seed(seed)) for seed in range(2)]
-    ids = twice(8)
+    """A head that one thing in layer 1 does not hear, and path patching; in three runs."""
+    prompts, ids = [two_prompts(seed) for seed in range(2)], twice(8)
     for name in SEEDS:
         model = pretrained.language_model(name).model
-        previous = pretrained.history(name)["previous"][-1, 0]
-        giver = int(previous.argmax())
+        giver = int(pretrained.history(name)["previous"][-1, 0].argmax())
+        gain = CHAPTER.gain_of(model, ids).mean()
         for way in ("q", "k", "v"):
-            effect = CHAPTER.restored(model, prompts, way).median(0).values
+            effect = torch.stack([restored(model, prompt, way) for prompt in prompts]).mean(0)
             expected = torch.zeros(4)
             expected[giver] = float(way == "k")
             assert (effect - expected).abs().max() < 0.15
-        for h in range(4):
-            for way, lost in lost_by_not_hearing(model, h, ids).items():
+            for h in range(4):
+                edits = CHAPTER.deaf(model, h, way, ids)
+                lost = 1 - CHAPTER.gain_of(model, ids, edits).mean() / gain
                 assert lost > 0.9 if (h, way) == (giver, "k") else lost < 0.1
 
 
@@ -209,10 +213,12 @@ def test_without_the_previous_token_head_there_is_no_induction(run):
     first, whole = next(model.run(model.embed(ids))), CHAPTER.gain_of(model, ids).mean()
     before = CHAPTER.prefix_matching(model, ids).max()
     for h in range(4):
-        edits = {("z", 0): CHAPTER.replaced(h, first.z[:, h].mean((0, 1)))}
+        z = first.z.clone()
+        z[:, h] = z[:, h].mean((0, 1))
+        edits = {("z", 0): lambda _, z=z: z}
         *_, last = model.run(model.embed(ids), need_weights=True, edits=edits)
         after = circuits.offset_score(last.pattern, 59, 60).mean(0).max()
-        left = CHAPTER.gain_of(lambda ids, e=edits: model(ids, edits=e), ids).mean() / whole
+        left = CHAPTER.gain_of(model, ids, edits).mean() / whole
         assert after < 0.1 if h == giver else after > 0.8 * before
         assert left < 0.1 if h == giver else left > 0.9
 
@@ -257,7 +263,12 @@ def test_composition_is_above_random_and_tells_no_time(run):
     assert pretrained.history("attention-2-plain")["composition"][-1].max() > 0.15
 
 
-# -- SmolLM2 -----------------------------------------------------------------------------------
+# -- SmolLM2 and Gemma 3 -----------------------------------------------------------------------
+
+
+def states_of(model, ids):
+    """What every layer did, with its weights."""
+    return list(model.run(model.embed(ids), need_weights=True))
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +277,7 @@ def smol():
     lm = pretrained.smollm2()
     texts = [lm.encode(text)[:24] for text in reviews("imdb").validation.texts[:3]]
     said = {"random": twice(3, 24, 49_152), "review": torch.tensor(texts).repeat(1, 2)}
-    return lm.model, {told: (ids, CHAPTER.states_of(lm.model, ids)) for told, ids in said.items()}
+    return lm.model, {name: (ids, states_of(lm.model, ids)) for name, ids in said.items()}
 
 
 @pytest.mark.long
@@ -315,23 +326,86 @@ def test_a_previous_token_head_speaks_through_keys_in_smollm2_too(smol):
                 assert (after > 0.8 * before).all()
 
 
-def test_direct_is_not_total_for_the_induction_heads_of_smollm2(smol):
-    model, said = smol
-    ids, states = said["random"]
-    base = CHAPTER.second_loss(model, states[-1].resid_post, ids, 24)
+def costs_of(model, ids, states, period):
+    """A function: what it costs the second time to take heads out, directly or in all."""
+    base = CHAPTER.second_loss(model, states[-1].resid_post, ids, period)
 
     def cost(heads, direct):
         stream = CHAPTER.without(model, ids, states, heads, direct)
-        return CHAPTER.second_loss(model, stream, ids, 24) - base
+        return CHAPTER.second_loss(model, stream, ids, period) - base
 
+    return cost
+
+
+def test_direct_is_not_total_for_the_induction_heads_of_smollm2(smol):
+    model, said = smol
+    ids, states = said["random"]
+    cost = costs_of(model, ids, states, 24)
     assert cost(FOUR, False).mean() > 3
     assert cost(FOUR, True).mean() < 0.3
     assert cost([(17, 6), (17, 7), (18, 1), (18, 3)], False).mean() < 0.5
+    below = [(layer, h) for layer in range(20) for h in range(9)]
+    assert cost(below, True).mean() < 0.5
+    assert max(cost([head], True).mean() for head in below[-18:]) < 0.1
+    everything = [(layer, h) for layer in range(30) for h in range(9)]
+    assert cost(everything, True).mean() > 3
     last = [(29, h) for h in range(4)]
     assert cost(last, True).mean() == pytest.approx(cost(last, False).mean().item(), abs=0.2)
     assert cost(last, True).mean() > 0.3
     two, again = CHAPTER.two, twice()  # no norm, nothing behind: the same, in the last layer
-    states = CHAPTER.states_of(two, again)
-    total, direct = (CHAPTER.without(two, again, states, [(1, 0)], kind) for kind in (False, True))
+    states = states_of(two, again)
+    total, direct = (CHAPTER.without(two, again, states, [(1, 0)], way) for way in (False, True))
     assert torch.allclose(total, direct, atol=1e-4)
     assert not torch.allclose(total, states[-1].resid_post, atol=0.1)
+
+
+@pytest.fixture(scope="module")
+def gemma():
+    """Gemma 3, and three of the chapter's texts of random tokens said twice."""
+    gemma_or_skip()
+    lm = pretrained.gemma3()
+    ids = twice(6, 30, 262_144)[:3]  # as the chapter's fold says, with fewer texts
+    ids = torch.cat([torch.full((len(ids), 1), 2), ids], 1)  # <bos>
+    return lm.model, ids, states_of(lm.model, ids)
+
+
+@pytest.mark.slow
+def test_in_gemma_3_one_induction_head_says_what_it_finds(gemma):
+    model, ids, states = gemma
+    scores = CHAPTER.matching(states)
+    best = [divmod(i, 4) for i in scores.flatten().topk(4).indices.tolist()]
+    assert sorted(f"{layer}.{h}" for layer, h in best) == sorted(CHAPTER.GEMMA["heads"])
+    assert scores.median() < 0.05
+    cost = costs_of(model, ids, states, 30)
+    assert 12 < cost([(11, 2)], False).mean() < 18
+    assert 8 < cost([(11, 2)], True).mean() < 12
+    for heads in ([(5, 1), (5, 2), (13, 3)], [(11, 0), (11, 1), (13, 0), (13, 1)]):
+        assert cost(heads, False).mean() < 2
+        assert cost(heads, True).mean() < 0.5
+    direct = [cost([(layer, h) for h in range(4)], True).mean().item() for layer in range(18)]
+    assert direct == pytest.approx(CHAPTER.GEMMA["direct"], abs=0.8)
+    assert max(direct[:11]) < 0.5
+
+
+@pytest.mark.slow
+def test_a_previous_token_head_speaks_through_keys_in_gemma_3_too(gemma):
+    model, _, states = gemma
+    scores = CHAPTER.matching(states)
+    for sender, h, receiver, heads in ((4, 1, 5, [1, 2]), (10, 1, 11, [2])):
+        before, block, state = scores[receiver, heads], model.blocks[sender], states[sender]
+        z = state.z.clone()
+        z[:, h] = z[:, h].mean((0, 1))
+        written = block.norm_1_after(block.attention.write(z))
+        stream = states[receiver].resid_pre + written - state.attn_out
+        heard = next(model.run(stream, first=receiver))
+        for way in ("q", "k", "v"):
+            part = getattr(heard, way)
+            edits = {(way, receiver): lambda _, part=part: part}
+            run = model.run(
+                states[receiver].resid_pre, first=receiver, edits=edits, need_weights=True
+            )
+            after = circuits.offset_score(next(run).pattern[:, heads], 29, 31).mean(0)
+            if way == "k":
+                assert (after < 0.3 * before).all()
+            else:
+                assert (after > 0.5 * before).all()
