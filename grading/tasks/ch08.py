@@ -16,7 +16,7 @@ def _count_share(draw: Draw) -> Args:
 
 
 def _borders(draw: Draw) -> list[Args]:
-    """Counts below and above what a row can hold, and two that it can."""
+    """Counts below and above what a sequence can hold, and two that it can."""
     T, D = draw.integer(3, 6), draw.integer(3, 6)
     return [(T, D, c) for c in (0, 2, T, T + 1)]
 
@@ -29,7 +29,7 @@ SHARE = Task(
 )
 
 
-# --- count_by_places: the counter that looks at nothing -------------------------------------------
+# --- count_by_places: the counter that compares nothing -------------------------------------------
 
 
 def _count_by_places(draw: Draw) -> Args:
