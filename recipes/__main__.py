@@ -19,6 +19,7 @@ from recipes import (
     recall,
     suspects,
     syntax,
+    today,
     translation,
     variants,
 )
@@ -37,6 +38,7 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "geometry-5": geometry.train,
     "suspects": suspects.measure,
     "syntax": syntax.annotate,
+    "today": today.measure,
     "variants": variants.train,
     **dict.fromkeys(circuits.RUNS, circuits.train),
     **dict.fromkeys(numerals.TRANSLATORS, numerals.train),

@@ -1,9 +1,8 @@
-"""Tasks of chapter 14: grouped queries, RMSNorm, a cache, the online softmax, four bits."""
+"""Tasks of chapter 14: grouped queries, RMSNorm, a cache, the online softmax, windows."""
 
 import math
 
 import torch
-from torch import Tensor
 
 from grading.tasks.kit import Draw, table, tenths
 from grading.tasks.task import Args, Task
@@ -129,27 +128,31 @@ STEP = Task(
 )
 
 
-# --- unpacked_blocks: four bits a weight ----------------------------------------------------------
+# --- local_weights: what a local layer may see ----------------------------------------------------
 
 
-def _unpacked_blocks(draw: Draw) -> Args:
-    n = draw.size()
-    return draw.integers(0, 256, n, 16).to(torch.uint8), draw.normal(n), draw.normal(n)
+def _local_weights(draw: Draw) -> Args:
+    H, T, d_k = draw.size(most=4), draw.size(least=3), draw.size()
+    window = draw.integer(1, T - 1)
+    kept = draw.integer(0, window - 1)
+    return draw.normal(H, T, d_k), draw.normal(H, T, d_k), window, kept
 
 
-def _bytes(digits: str) -> Tensor:
-    return torch.tensor([list(bytes.fromhex(digits))], dtype=torch.uint8)
+def _wide_and_all_kept(draw: Draw) -> list[Args]:
+    """A window that is longer than the text, and one that is all kept tokens but one."""
+    q, k = draw.normal(2, 6, 3), draw.normal(2, 6, 3)
+    return [(q, k, 9, 0), (q, k, 9, 4), (q, k, 4, 3), (q, k, 1, 0)]
 
 
-BLOCKS = Task(
-    "unpacked_blocks",
-    _unpacked_blocks,
+LOCAL = Task(
+    "local_weights",
+    _local_weights,
+    also=_wide_and_all_kept,
     visible=(
-        (torch.full((1, 16), 0x92, dtype=torch.uint8), table([0.5]), table([-1])),
-        # the first block of W_K in layer 0 of SmolLM2, as the chapter has it
-        (_bytes("b8db9687a98aba9c9dfa9aa0997aa8aa"), table([0.16516113]), table([-1.4765625])),
-        (torch.arange(200, 232, dtype=torch.uint8).reshape(2, 16), tenths(1, 2), tenths(2, 2)),
+        (torch.zeros(1, 4, 2), torch.zeros(1, 4, 2), 2, 1),
+        (tenths(1, 2, 5, 3), tenths(2, 2, 5, 3), 3, 0),
+        (tenths(3, 2, 6, 4), tenths(4, 2, 6, 4), 4, 2),
     ),
 )
 
-TASKS: tuple[Task, ...] = (GROUPED, RMS, CACHED, STEP, BLOCKS)
+TASKS: tuple[Task, ...] = (GROUPED, RMS, CACHED, STEP, LOCAL)
