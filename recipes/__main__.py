@@ -33,7 +33,7 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     "guided": classification.train_guided,
     "recall": recall.train,
     "key-width": identifiability.train,
-    "causes": causes.measure,
+    **dict.fromkeys(causes.STUDIES, causes.measure),
     "geometry": geometry.measure,
     "geometry-5": geometry.train,
     "suspects": suspects.measure,

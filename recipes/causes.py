@@ -1,355 +1,594 @@
-"""What the heads of SmolLM2 do for an answer, over many prompts: the measurements of chapter 15.
+"""What the heads of SmolLM2 and Gemma 3 do for an answer, over many prompts: chapter 15.
 
 Two people are named, one of them gives something "to", and the answer is the other. A prompt has
-four forms: the two names in both orders, and either gives. Its counterpart has a third name in the
-giver's place: then nothing tells which of the two is meant. Only the last token is patched, so
-all before it is read once and kept in a cache. `causes` is a card with a history (`MEASURES`).
+four forms: the two names in both orders, and either gives. In its corrupted run something else
+stands in the text (`stories.CORRUPTIONS`), and one part after the other of the clean run is put
+there, at the last token. `causes` and `causes-gemma3` are cards with a history (`MEASURES`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnlib.models import KVCache, Transformer
-from attnlib.pretrained import LanguageModel, smollm2
+from attnlib.pretrained import LanguageModel, gemma3, smollm2
+from recipes import patches, stories
 from recipes.cards import result, rounded, save_history, sweep
+from recipes.patches import Run, exchanged, patched, put, read
+from recipes.stories import PAIRS, TEMPLATES, Prompts
 
-TEMPLATES = (  # the first half is for choosing, the second for reporting
-    "When {} and {} went to the store, {} gave a drink to",
-    "After {} and {} met at the park, {} handed a flower to",
-    "While {} and {} were at work, {} sent a letter to",
-    "Before {} and {} left the office, {} gave the keys to",
-    "Then {} and {} had a long talk, and {} told a secret to",
-    "The day {} and {} visited the museum, {} showed a picture to",
-    "Once {} and {} arrived at the school, {} offered an apple to",
-    "As {} and {} walked along the river, {} lent an umbrella to",
-    "Because {} and {} were old friends, {} wrote a poem for",
-    "At the party with {} and {}, {} brought a cake for",
-    "When {} and {} sat in the kitchen, {} passed the salt to",
-    "Yesterday {} and {} were playing in the garden when {} threw the ball to",
-)
-PAIRS = (  # of the first half of the templates, of the second
-    ("Mary John", "Anna Peter", "Sarah David", "Emma James", "Laura Mark"),
-    ("Alice George", "Helen Henry", "Susan Daniel", "Kate Paul", "Julia Tom"),
-)
-WORDS, REPEATED, TEXTS = 12, 8, 60  # of an induction text: words, how many of them again; texts
-FIRST = 10  # heads are exchanged one by one from this layer on, those before all at once
-RECEIVERS = ((23, 0), (23, 3), (24, 4))  # whose queries are listened to
-STREAM = (0, 6, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)  # layers at which the stream is restored
+SOURCES = ("first", "answer", "other", "giver", "verb", "determiner", "object", "last", "rest")
+SIZES = (1, 2, 4, 8, 16)  # of the sets of heads
+DRAWS = 20  # random sets beside each of them
+REPAIRED = ("helping-1", "helping-4")  # sets that are broken, to see what the others do then
+BATCHES = 6  # of texts that fork
 MEASURES = """
-right (240,): is the answer the likeliest of all tokens; clean, corrupted (240,): the difference of
-the two names' logits. lens (240, 31, 3): ranks of the answer, of the other name and of one that
-does not occur, in what the stream would say after each layer. weight (240, 270, 3): from the last
-token to the answer, to the other name and to the giver. direct (240, 270): direct logit
-attribution. gradient (240, 270): of the corrupted run, times what the clean one has more. Then by
-how much the difference changes. restore (240, 180): a head of layers 10 to 29 writes at the last
-token of the corrupted run what it wrote in the clean one; early (240,): all before do. In a quarter
-of the prompts, in the clean run (60, 180): break (what it wrote in the corrupted one), zero, mean
-(of the template), unrelated (of another template with other names); to_L_H (60, senders): heads
-of layers 10 to L - 1 are restored in the queries of one; stream (60, 12, 3): the stream, before the
-layers of STREAM, at the giver, between, at the last token. induction_*: the same of 60 texts that
-repeat, the weight that on the word which followed.
+L layers, H heads; n of these are patched, from the layer `first` on. 240 stories; 60, a quarter of
+them, is one form of each pair; the first half of the templates and names is for choosing, the
+second for reporting. Effects are changes of the logit difference, answer minus other name.
+right (240,): is the answer the likeliest of all tokens; clean, corrupted (240,): the difference.
+lens (240, L + 1, 3): ranks of the answer, of the other name and of one that does not occur, in what
+the stream would say after each layer. weight (240, L H, 3): from the last token to the answer, the
+other name, the giver. direct, gradient (240, L H): direct logit attribution of the clean run;
+gradient of the corrupted run, times (clean - corrupted). restore, weights, values (240, n): a head
+of the corrupted run writes with its clean row and values, its clean row alone, its clean values
+alone; moved (240, n): total variation between its two rows; early (240,): all heads of the layers
+before `first` restored. There a third person gives in the corrupted run; swapped_* (60): the other
+of the two does; renamed_* (60): the two names are exchanged throughout. induction_* (60 texts): the
+last of the repeated words is another; induction_renamed_*: the word that followed is. fork_* (60):
+the three words before the last are those of the other sequence; fork_weight: to the answer, the
+other word, the word before the last. values_giver, values_between, values_last (60, n): the clean
+values of these sources alone. turned (60, n): in the clean run a head's weights on answer and giver
+are exchanged; averaged (60, n): its row is the mean over the template. control_* (60, n), put in
+the corrupted run: weights and values of another pair of names, weights_wrong where the other of the
+two gives there; whole: the output in a prompt of another template. terms (60, n, 5, 3), means over
+four forms: weight times what the head writes for answer, other name, giver, first token and the
+rest, to the logits of answer and other name, both relative to the mean of 18 absent names, and of
+that mean relative to the vocabulary; names (60, 4): these three of the run itself, and `clean`.
+signed (240, n): the term towards answer minus other of the three names as sources. looks
+(12, L H, 9): mean weight on sources. blocks_clean, blocks_corrupted (240, L): attribution of
+feed-forward blocks; heads_corrupted (240,) of all heads. block, blocks_from (60, L): a block, or
+it and all later ones, restored; block_break (60, L): a block of the clean run writes as in the
+corrupted run. heads_frozen (240,): all heads restored while the blocks keep their corrupted output;
+blocks_frozen (240,): the reverse; restore_frozen (60, n): one head restored while blocks keep their
+output. sets_together, sets_without (240, sets): heads of the card's "sets" restored in the
+corrupted run, broken in the clean run; random_* (30, sets, 20) likewise, in the last 30 of the 60:
+as many other heads of the same layers. alone (240, 16): each head of loud-16 broken alone.
+repair (60, 2, L H), repair_blocks (60, 2, L): how direct attribution changes when helping-1, and
+helping-4, are broken. break, zero, mean, unrelated (60, n): a head of the clean run writes as in
+the corrupted run, nothing, the template's mean, as in another template. to_L_H (60, senders):
+heads restored in the queries of one. stream (60, layers, 3): the stream restored before the
+layers of "stream", at the giver, between, at the last token.
 """
 
 
-class Prompts(NamedTuple):
-    """Prompts of one length, in batches: clean and corrupted ids (B, T).
+@dataclass(frozen=True)
+class Study:
+    """A model that is examined, and where.
 
     Attributes:
-        right, wrong: ids of the two answers that are compared, (B,).
-        places: (B, 3), of the answer, the other name and the giver; of induction texts (B, 1).
+        open: loads it.
+        first: heads are patched one by one from this layer on, those before all at once.
+        stream: layers before which the stream is restored.
+        receivers: heads whose queries others are restored in.
     """
 
-    clean: Tensor
-    corrupted: Tensor
-    right: Tensor
-    wrong: Tensor
-    places: Tensor
+    open: Callable[[], LanguageModel]
+    first: int
+    stream: tuple[int, ...]
+    receivers: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def lm(self) -> LanguageModel:
+        """The model, which stays loaded."""
+        return self.open()
 
 
-class Read(NamedTuple):
-    """A batch of prompts, read: a cache of all but the last token, and what that one did.
-
-    Attributes:
-        before: the cache.
-        streams: (B, 1, d_model), L + 1 of them. z: (B, H, 1, d_v), L of them.
-        pattern: of the last token, (B, L, H, T).
-    """
-
-    before: KVCache
-    streams: list[Tensor]
-    z: list[Tensor]
-    pattern: Tensor
+STUDIES = {
+    "causes": Study(
+        open=smollm2,
+        first=10,
+        stream=(0, 6, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+        receivers=((23, 0), (23, 3), (24, 4)),
+    ),
+    "causes-gemma3": Study(open=gemma3, first=0, stream=tuple(range(0, 19, 2))),
+}
 
 
-def drinks(lm: LanguageModel, template: int) -> Prompts:
-    """The 20 prompts of a template: five pairs, two orders, two givers."""
-    half = template * 2 // len(TEMPLATES)
-    pairs = [pair.split() for pair in PAIRS[half]]
-    rows: list[tuple[list[int], list[int], int, int, list[int]]] = []
-    for number, pair in enumerate(pairs):
-        third = pairs[(number + 1) % len(pairs)][number % 2]
-        for first, second in (pair, pair[::-1]):
-            for right, wrong in ((first, second), (second, first)):
-                fill = partial(TEMPLATES[template].format, first, second)
-                clean, corrupted = lm.encode(fill(wrong)), lm.encode(fill(third))
-                (a,), (b,) = lm.encode(f" {right}"), lm.encode(f" {wrong}")
-                giver = len(clean) - 1 - clean[::-1].index(b)
-                rows.append((clean, corrupted, a, b, [clean.index(a), clean.index(b), giver]))
-    return Prompts(*(torch.tensor(column) for column in zip(*rows, strict=True)))
+# --- one batch of prompts -----------------------------------------------------------------------
 
 
-def repeats(lm: LanguageModel, texts: int = TEXTS) -> Prompts:
-    """Words drawn at random, then some of them again; corrupted, the last is another of them."""
-    draw = torch.Generator().manual_seed(0)
-    vocabulary = [lm.decode([i]) for i in range(lm.tokenizer.vocab_size)]
-    whole = [t[:1] == " " and t[1:].isalpha() and t.islower() and len(t) > 6 for t in vocabulary]
-    plain = torch.tensor(whole).nonzero()[:3000, 0]
-    words = plain[torch.stack([torch.randperm(3000, generator=draw)[:WORDS] for _ in range(texts)])]
-    clean = torch.cat([words, words[:, :REPEATED]], 1)
-    others = torch.randint(REPEATED - 1, (texts,), generator=draw)
-    corrupted, rows = clean.clone(), torch.arange(texts)
-    corrupted[:, -1] = words[rows, others]
-    places = torch.full((texts, 1), REPEATED)
-    return Prompts(clean, corrupted, words[:, REPEATED], words[rows, others + 1], places)
+def both(study: Study, asked: Prompts) -> tuple[Run, Run]:
+    """The clean run and the corrupted run."""
+    return read(study.lm.model, asked.clean), read(study.lm.model, asked.corrupted)
 
 
-@torch.no_grad()
-def read(model: Transformer, ids: Tensor) -> Read:
-    """Read prompts (B, T)."""
-    before = KVCache(model.config.layers)
-    model.hidden(ids[:, :-1], cache=before)
-    x = model.embed(ids[:, -1:], before.length)
-    states = list(model.run(x, cache=copied(before), need_weights=True))
-    maps = [state.pattern[:, :, 0] for state in states if state.pattern is not None]
-    streams, z = [x, *(s.resid_post for s in states)], [s.z for s in states]
-    return Read(before, streams, z, torch.stack(maps, 1))
+def split(study: Study, asked: Prompts, clean: Run, corrupted: Run) -> dict[str, Tensor]:
+    """What each head restores in the corrupted run: all of it, its row alone, its values alone."""
+    donors = {
+        "restore": clean.z,
+        "weights": patches.mixed(clean.pattern, corrupted.values),
+        "values": patches.mixed(corrupted.pattern, clean.values),
+    }
+    moved = (clean.pattern - corrupted.pattern).abs().sum(-1)[:, study.first :] / 2
+    effects = {
+        name: exchanged(study.lm.model, asked, corrupted, donor, study.first)
+        for name, donor in donors.items()
+    }
+    return effects | {"moved": moved.flatten(1)}
 
 
-def copied(cache: KVCache, times: int = 1) -> KVCache:
-    """A cache to go on with, each of its rows as often as asked."""
-    new = KVCache(len(cache.keys))
-    if times == 1:
-        new.keys, new.values = list(cache.keys), list(cache.values)
-        return new
-    new.keys = [None if x is None else x.repeat_interleave(times, 0) for x in cache.keys]
-    new.values = [None if x is None else x.repeat_interleave(times, 0) for x in cache.values]
-    return new
-
-
-def finish(model: Transformer, x: Tensor, layer: int, cache: KVCache, edits: Any = None) -> Tensor:
-    """The stream (B, 1, d_model) that enters a layer, taken to the end."""
-    for state in model.run(x, cache=cache, edits=edits, first=layer):
-        x = state.resid_post
-    return x
-
-
-def difference(model: Transformer, x: Tensor, asked: Prompts) -> Tensor:
-    """Logit of the right minus that of the wrong answer, from streams (B · n, 1, d_model)."""
-    toward = model.W_E[asked.right] - model.W_E[asked.wrong]  # the unembedding is tied
-    toward = toward.repeat_interleave(len(x) // len(toward), 0)
-    found: Tensor = (model.final_norm(x[:, -1]) * toward).sum(-1)
-    return found
-
-
-@torch.no_grad()
-def exchanged(model: Transformer, asked: Prompts, base: Read, donor: Sequence[Tensor]) -> Tensor:
-    """How the difference changes when one head's output is the donor's, each in its turn.
-
-    Args:
-        model: the language model.
-        asked: the prompts.
-        base: the run that is changed.
-        donor: (B, H, 1, d_v), L of them.
-
-    Returns:
-        (B, (L - FIRST) H), layer by layer.
-    """
-    B, H, plain = len(asked.clean), model.config.heads, difference(model, base.streams[-1], asked)
-    cache, own = copied(base.before, H), torch.eye(H, dtype=torch.bool).repeat(B, 1)
-    found = []
-    for layer, given in list(enumerate(donor))[FIRST:]:
-        put = given.repeat_interleave(H, 0)
-        edits = {("z", layer): lambda z, p=put: torch.where(own[:, :, None, None], p, z)}
-        x = base.streams[layer].repeat_interleave(H, 0)
-        x = finish(model, x, layer, copied(cache), edits)
-        found.append(difference(model, x, asked).view(B, H) - plain[:, None])
-    return torch.cat(found, 1)
-
-
-@torch.no_grad()
-def early(model: Transformer, asked: Prompts, base: Read, donor: Sequence[Tensor]) -> Tensor:
-    """The change when all heads before FIRST are exchanged at once, (B,)."""
-    edits = {("z", layer): lambda _, z=donor[layer]: z for layer in range(FIRST)}
-    x = finish(model, base.streams[0], 0, copied(base.before), edits)
-    return difference(model, x, asked) - difference(model, base.streams[-1], asked)
-
-
-def gradient(model: Transformer, asked: Prompts, clean: Read, corrupted: Read) -> Tensor:
-    """What a straight line predicts of `exchanged` (attribution patching): (B, LH)."""
-    zeros = [torch.zeros_like(z, requires_grad=True) for z in corrupted.z]
-    edits = {("z", layer): lambda z, e=e: z + e for layer, e in enumerate(zeros)}
-    x = finish(model, corrupted.streams[0], 0, copied(corrupted.before), edits)
-    slopes = torch.autograd.grad(difference(model, x, asked).sum(), zeros)
-    more = zip(slopes, clean.z, corrupted.z, strict=True)
-    return torch.cat([(g * (a - b)).sum((-2, -1)) for g, a, b in more], 1).detach()
-
-
-@torch.no_grad()
-def direct(model: Transformer, asked: Prompts, run: Read) -> Tensor:
-    """Direct logit attribution of all heads, (B, LH)."""
-    x, norm = run.streams[-1][:, 0], cast(nn.RMSNorm, model.final_norm)
-    toward = (model.W_E[asked.right] - model.W_E[asked.wrong]) * norm.weight
-    assert norm.eps is not None
-    toward = toward / (x.pow(2).mean(-1, keepdim=True) + norm.eps).sqrt()
-    parts = []
-    for block, z in zip(list[Any](model.blocks), run.z, strict=True):
-        parts.append(torch.einsum("bhv,hvd,bd->bh", z[:, :, 0], block.attention.W_O, toward))
-    return torch.cat(parts, 1)
-
-
-@torch.no_grad()
-def ranks(model: Transformer, run: Read, tokens: Tensor) -> Tensor:
-    """Ranks of tokens (B, n) in what the stream says before and after each layer, (B, L + 1, n)."""
-    found = []
-    for x in run.streams:
-        logits = model.final_norm(x[:, 0]) @ model.W_E.T
-        own = logits.gather(1, tokens)
-        found.append((logits[:, None] > own[..., None]).sum(-1))
-    return torch.stack(found, 1)
-
-
-@torch.no_grad()
-def restored_stream(model: Transformer, asked: Prompts) -> Tensor:
-    """The change when the stream is restored at the giver, between, at the last token."""
-    start = int(asked.places[0, 2])
-    before = KVCache(model.config.layers)
-    model.hidden(asked.clean[:, :start], cache=before)
-    sides = []
-    for ids in (asked.clean, asked.corrupted):
-        x = model.embed(ids[:, start:], start)
-        sides.append([x, *(s.resid_post for s in model.run(x, cache=copied(before)))])
-    plain, cache = difference(model, sides[1][-1], asked), copied(before, 3)
-    T = sides[0][0].shape[1]
-    where = torch.zeros(3, T, 1, dtype=torch.bool)
-    where[0, 0] = where[1, 1:-1] = where[2, -1] = True
-    where = where.repeat(len(asked.clean), 1, 1)
-    found = []
-    for layer in STREAM:
-        good, bad = sides[0][layer], sides[1][layer]
-        x = torch.where(where, good.repeat_interleave(3, 0), bad.repeat_interleave(3, 0))
-        for state in model.run(x, cache=copied(cache), first=layer):
-            x = state.resid_post
-        found.append(difference(model, x, asked).view(-1, 3) - plain[:, None])
-    return torch.stack(found, 1)
-
-
-def observed(lm: LanguageModel, asked: Prompts) -> dict[str, Tensor]:
-    """What one run tells of every head, the answers, and the change by what is restored."""
-    model = lm.model
-    clean, corrupted = read(model, asked.clean), read(model, asked.corrupted)
-    each = asked.places[:, None, None].expand(-1, *clean.pattern.shape[1:3], -1)
+def outcome(study: Study, asked: Prompts, clean: Run, corrupted: Run) -> dict[str, Tensor]:
+    """What the two runs answer, and where the last token of the clean run looks."""
+    model, right = study.lm.model, asked.right
+    positions = asked.positions[:, None, None].expand(-1, *clean.pattern.shape[1:3], -1)
     with torch.no_grad():
         logits = model.final_norm(clean.streams[-1][:, 0]) @ model.W_E.T
+        return {
+            "right": (logits.argmax(-1) == right).float(),
+            "clean": patches.difference(model, clean.streams[-1], asked),
+            "corrupted": patches.difference(model, corrupted.streams[-1], asked),
+            "weight": clean.pattern.gather(-1, positions).flatten(1, 2),
+        }
+
+
+def observed(study: Study, asked: Prompts, clean: Run, corrupted: Run) -> dict[str, Tensor]:
+    """What may stand for an effect: attribution and gradient; and the heads of early layers."""
+    model = study.lm.model
+    measures = {
+        "direct": patches.direct(model, asked, clean)["heads"],
+        "gradient": patches.gradient(model, asked, clean, corrupted),
+    }
+    if study.first:
+        edits = put(clean.z, "z", range(study.first))
+        measures["early"] = patches.changed(model, asked, corrupted, edits)
+    return measures
+
+
+# --- stories: weights or values -----------------------------------------------------------------
+
+
+def of_template(study: Study, template: int) -> dict[str, Tensor]:
+    """Outcome, attribution, gradient and the split effects of the 20 prompts of a template."""
+    asked = stories.stories(study.lm, template)
+    clean, corrupted = both(study, asked)
+    return (
+        outcome(study, asked, clean, corrupted)
+        | observed(study, asked, clean, corrupted)
+        | split(study, asked, clean, corrupted)
+    )
+
+
+def under(study: Study, corruption: str, template: int) -> dict[str, Tensor]:
+    """The split effects under another corruption, in a quarter of the prompts."""
+    asked = stories.some(stories.stories(study.lm, template, corruption), 4)
+    clean, corrupted = both(study, asked)
+    answers = outcome(study, asked, clean, corrupted)
+    effects = split(study, asked, clean, corrupted)
+    effects |= {name: answers[name] for name in ("clean", "corrupted")}
+    return {f"{corruption}_{name}": values for name, values in effects.items()}
+
+
+def turned(study: Study, template: int) -> dict[str, Tensor]:
+    """In the clean run, a row whose weights on the answer and on the giver are exchanged."""
+    model, asked = study.lm.model, stories.some(stories.stories(study.lm, template), 4)
+    clean = read(model, asked.clean)
+    donor = patches.mixed(exchanged_sources(clean.pattern, asked.positions), clean.values)
+    return {"turned": exchanged(model, asked, clean, donor, study.first)}
+
+
+def exchanged_sources(pattern: Tensor, positions: Tensor) -> Tensor:
+    """Rows (B, L, H, T) with the weights on two sources exchanged: the answer and the giver."""
+    order = torch.arange(pattern.shape[-1]).repeat(len(pattern), 1)
+    answer, giver = positions[:, :1], positions[:, 2:]
+    order = order.scatter(1, answer, giver).scatter(1, giver, answer)
+    return pattern.gather(-1, order[:, None, None].expand_as(pattern))
+
+
+def controls(study: Study, template: int) -> dict[str, Tensor]:
+    """Rows and values of other prompts put in the corrupted run, in a quarter of the prompts.
+
+    Rows fit only prompts of their own length, so they come from another pair of names in the same
+    template: once in the same form, where the answer stands at the same position, and once where
+    the other of the two gives.
+    """
+    model, whole = study.lm.model, stories.stories(study.lm, template)
+    asked = stories.some(whole, 4)
+    corrupted = read(model, asked.corrupted)
+    same, wrong = (
+        read(model, stories.some(whole._replace(clean=stories.other_pairs(whole, form)), 4).clean)
+        for form in (0, 1)
+    )
+    donors = {
+        "control_weights": patches.mixed(same.pattern, corrupted.values),
+        "control_weights_wrong": patches.mixed(wrong.pattern, corrupted.values),
+        "control_values": patches.mixed(corrupted.pattern, same.values),
+        "control_whole": unrelated(study, template, len(asked.clean)),
+    }
+    effects = {
+        name: exchanged(model, asked, corrupted, donor, study.first)
+        for name, donor in donors.items()
+    }
+    clean, every = read(model, asked.clean), read(model, whole.clean)
+    mean = every.pattern.mean(0, keepdim=True).expand_as(clean.pattern)
+    donor = patches.mixed(mean, clean.values)
+    return effects | {"averaged": exchanged(model, asked, clean, donor, study.first)}
+
+
+def values_of_sources(study: Study, template: int) -> dict[str, Tensor]:
+    """Clean values of some sources alone under the corrupted row, in a quarter of the prompts.
+
+    What stands before the giver has the same values in both runs, so the three are all there is.
+    """
+    model, asked = study.lm.model, stories.some(stories.stories(study.lm, template), 4)
+    clean, corrupted = both(study, asked)
+    giver = int(asked.positions[0, 2])
+    effects = {}
+    for name, sources in (
+        ("giver", slice(giver, giver + 1)),
+        ("between", slice(giver + 1, -1)),
+        ("last", slice(-1, None)),
+    ):
+        values = [v.clone() for v in corrupted.values]
+        for new, old in zip(clean.values, values, strict=True):
+            old[:, :, sources] = new[:, :, sources]
+        donor = patches.mixed(corrupted.pattern, values)
+        effects[f"values_{name}"] = exchanged(model, asked, corrupted, donor, study.first)
+    return effects
+
+
+def unrelated(study: Study, template: int, count: int) -> list[Tensor]:
+    """What heads write in so many clean prompts of another template with other names."""
+    far = stories.stories(study.lm, stories.other_template(template)).clean
+    order = torch.randperm(len(far), generator=torch.Generator().manual_seed(template))
+    return read(study.lm.model, far[order[:count]]).z
+
+
+# --- other texts --------------------------------------------------------------------------------
+
+
+def of_repeats(study: Study) -> dict[str, Tensor]:
+    """The same of induction texts whose last word is another one."""
+    asked = stories.repeats(study.lm)
+    clean, corrupted = both(study, asked)
+    measures = (
+        outcome(study, asked, clean, corrupted)
+        | observed(study, asked, clean, corrupted)
+        | split(study, asked, clean, corrupted)
+    )
+    return {f"induction_{name}": values for name, values in measures.items()}
+
+
+def of_renamed_repeats(study: Study) -> dict[str, Tensor]:
+    """The split effects of induction texts in which the word that followed is another one."""
+    asked = stories.repeats(study.lm, corruption="followed")
+    clean, corrupted = both(study, asked)
+    measures = outcome(study, asked, clean, corrupted) | split(study, asked, clean, corrupted)
+    del measures["weight"], measures["right"]
+    return {f"induction_renamed_{name}": values for name, values in measures.items()}
+
+
+def of_forks(study: Study, batch: int) -> dict[str, Tensor]:
+    """The split effects of texts that fork."""
+    asked = stories.forks(study.lm, batch)
+    clean, corrupted = both(study, asked)
+    measures = outcome(study, asked, clean, corrupted) | split(study, asked, clean, corrupted)
+    return {f"fork_{name}": values for name, values in measures.items()}
+
+
+# --- what is written, and for which source ------------------------------------------------------
+
+
+def written(study: Study, template: int) -> dict[str, Tensor]:
+    """Reading meets writing: each head's terms by source and by name, and where the heads look."""
+    model, asked = study.lm.model, stories.stories(study.lm, template)
+    clean = read(model, asked.clean)
+    absent = model.W_E[stories.absent_names(study.lm, asked)].mean(1)  # (B, d_model)
+    answer, other = model.W_E[asked.right] - absent, model.W_E[asked.wrong] - absent
+    directions = torch.stack([answer, other, absent - model.W_E.mean(0)], 1)
+
+    terms = patches.by_source(model, clean, directions)[:, study.first :].flatten(1, 2)
+    of_sources = summed(terms, asked)
+    five = [of_sources[:, :, SOURCES.index(name)] for name in ("answer", "other", "giver", "first")]
+    rest = of_sources[:, :, SOURCES.index("verb") :].sum(2)
+    grouped = torch.stack([*five, rest], 2)  # (B, n, 5, 3)
+
+    final = model.final_norm(clean.streams[-1])
+    whole = patches.difference(model, clean.streams[-1], asked)[:, None]
+    names = torch.cat([(final @ directions.mT)[:, 0], whole], 1)
+    weights = summed(clean.pattern.flatten(1, 2)[..., None], asked)[..., 0]
     return {
-        "right": (logits.argmax(-1) == asked.right).float(),
-        "clean": difference(model, clean.streams[-1], asked).detach(),
-        "corrupted": difference(model, corrupted.streams[-1], asked).detach(),
-        "weight": clean.pattern.gather(-1, each).flatten(1, 2),
-        "direct": direct(model, asked, clean),
-        "gradient": gradient(model, asked, clean, corrupted),
-        "restore": exchanged(model, asked, corrupted, clean.z),
-        "early": early(model, asked, corrupted, clean.z),
+        "terms": over_forms(grouped),
+        "names": over_forms(names),
+        "signed": (grouped[:, :, :3, 0] - grouped[:, :, :3, 1]).sum(-1),
+        "looks": weights.mean(0, keepdim=True),
     }
 
 
-def of_template(lm: LanguageModel, template: int) -> dict[str, Tensor]:
-    """What is measured of all 20 prompts of a template in the first round."""
-    asked = drinks(lm, template)
-    found = observed(lm, asked)
-    absent = drinks(lm, _other(template)).right
+def summed(terms: Tensor, asked: Prompts) -> Tensor:
+    """Terms of sources (B, n, T, K), summed over each of `SOURCES`: (B, n, 9, K)."""
+    B, T = asked.clean.shape
+    source = torch.full((B, T), SOURCES.index("rest"))
+    source[:, 0] = SOURCES.index("first")
+    giver = asked.positions[:, 2]
+    for name, positions in (
+        ("answer", asked.positions[:, 0]),
+        ("other", asked.positions[:, 1]),
+        ("giver", giver),
+        ("verb", giver + 1),
+        ("determiner", giver + 2),
+        ("object", giver + 3),
+        ("last", giver + 4),
+    ):
+        source[torch.arange(B), positions] = SOURCES.index(name)
+    member = torch.nn.functional.one_hot(source, len(SOURCES)).to(terms)
+    of_sources: Tensor = torch.einsum("bntk,bts->bnsk", terms, member)
+    return of_sources
+
+
+def over_forms(values: Tensor) -> Tensor:
+    """Means over the four forms of each pair of names."""
+    return values.reshape(-1, 4, *values.shape[1:]).mean(1)
+
+
+def lens(study: Study, template: int) -> dict[str, Tensor]:
+    """Ranks of the answer, the other name and an absent one, by layer."""
+    asked = stories.stories(study.lm, template)
+    absent = stories.stories(study.lm, stories.other_template(template)).right
     tokens = torch.stack([asked.right, asked.wrong, absent], 1)
-    return found | {"lens": ranks(lm.model, read(lm.model, asked.clean), tokens).float()}
+    return {
+        "lens": patches.ranks(study.lm.model, read(study.lm.model, asked.clean), tokens).float()
+    }
 
 
-def stream_of(lm: LanguageModel, template: int) -> dict[str, Tensor]:
-    """`restored_stream` of a quarter of the prompts of a template."""
-    return {"stream": restored_stream(lm.model, some(drinks(lm, template), 4))}
+# --- feed-forward blocks ------------------------------------------------------------------------
 
 
-def ablated(lm: LanguageModel, template: int) -> dict[str, Tensor]:
+def blocks(study: Study, template: int) -> dict[str, Tensor]:
+    """What blocks of the last token write, and what all of them or all heads restore."""
+    model, asked = study.lm.model, stories.stories(study.lm, template)
+    clean, corrupted = both(study, asked)
+    in_clean, in_corrupted = (patches.direct(model, asked, run) for run in (clean, corrupted))
+    layers = range(model.config.layers)
+    heads_only = put(clean.z, "z", layers) | put(corrupted.mlp_out, "mlp_out", layers)
+    blocks_only = put(corrupted.z, "z", layers) | put(clean.mlp_out, "mlp_out", layers)
+    return {
+        "blocks_clean": in_clean["blocks"],
+        "blocks_corrupted": in_corrupted["blocks"],
+        "heads_corrupted": in_corrupted["heads"].sum(1),
+        "heads_frozen": patches.changed(model, asked, corrupted, heads_only),
+        "blocks_frozen": patches.changed(model, asked, corrupted, blocks_only),
+    }
+
+
+def each_block(study: Study, template: int) -> dict[str, Tensor]:
+    """Blocks restored and broken one at a time, and restored with all later ones: a quarter."""
+    model, asked = study.lm.model, stories.some(stories.stories(study.lm, template), 4)
+    clean, corrupted = both(study, asked)
+    alone = torch.eye(model.config.layers, dtype=torch.bool)
+    onward = torch.ones_like(alone).triu()
+    return {
+        "block": patches.blocks_patched(model, asked, corrupted, clean, alone),
+        "blocks_from": patches.blocks_patched(model, asked, corrupted, clean, onward),
+        "block_break": patches.blocks_patched(model, asked, clean, corrupted, alone),
+    }
+
+
+def frozen(study: Study, template: int) -> dict[str, Tensor]:
+    """What a head restores while feed-forward blocks keep what they added to the corrupted run."""
+    asked = stories.some(stories.stories(study.lm, template), 4)
+    clean, corrupted = both(study, asked)
+    effects = exchanged(study.lm.model, asked, corrupted, clean.z, study.first, frozen=True)
+    return {"restore_frozen": effects}
+
+
+# --- sets of heads ------------------------------------------------------------------------------
+
+
+def chosen_sets(study: Study, found: dict[str, Tensor]) -> dict[str, list[list[int]]]:
+    """Sets of heads, as (layer, head), chosen on the first half of the prompts."""
+    H = study.lm.model.config.heads
+    half = slice(len(found["restore"]) // 2)
+    restored = found["restore"][half].mean(0)
+    weight = found["weight"][half, study.first * H :, 0].mean(0)
+    sets = {}
+    for name, score in (("loud", restored.abs()), ("helping", restored), ("looking", weight)):
+        order = score.argsort(descending=True).tolist()
+        for size in SIZES:
+            sets[f"{name}-{size}"] = [[study.first + k // H, k % H] for k in order[:size]]
+    return sets
+
+
+def members(study: Study, sets: dict[str, list[list[int]]]) -> Tensor:
+    """True where a head is in a set, (sets, L, H)."""
+    config = study.lm.model.config
+    inside = torch.zeros(len(sets), config.layers, config.heads, dtype=torch.bool)
+    for row, heads in zip(inside, sets.values(), strict=True):
+        for layer, head in heads:
+            row[layer, head] = True
+    return inside
+
+
+def random_sets(inside: Tensor, draw: torch.Generator) -> Tensor:
+    """`DRAWS` sets of as many heads as one set (L, H) has, other heads of the same layers."""
+    outside = (inside.any(-1, keepdim=True) & ~inside).flatten().nonzero()[:, 0]
+    sets = torch.zeros(DRAWS, inside.numel(), dtype=torch.bool)
+    for row in sets:
+        row[outside[torch.randperm(len(outside), generator=draw)[: int(inside.sum())]]] = True
+    return sets.view(DRAWS, *inside.shape)
+
+
+def together(study: Study, sets: dict[str, list[list[int]]], template: int) -> dict[str, Tensor]:
+    """Sets of heads restored in the corrupted run, and broken in the clean run."""
+    model, asked = study.lm.model, stories.stories(study.lm, template)
+    clean, corrupted = both(study, asked)
+    inside = members(study, sets)
+    loudest = sets[f"loud-{max(SIZES)}"]
+    alone = members(study, {f"{layer}.{head}": [[layer, head]] for layer, head in loudest})
+    parts = {
+        "sets_together": (corrupted, clean, inside),
+        "sets_without": (clean, corrupted, inside),
+        "alone": (clean, corrupted, alone),
+    }
+    return {
+        name: torch.cat([patched(model, asked, base, donor.z, one[None]) for one in group], 1)
+        for name, (base, donor, group) in parts.items()
+    }
+
+
+def random_together(
+    study: Study, sets: dict[str, list[list[int]]], template: int
+) -> dict[str, Tensor]:
+    """The same of random sets, in a quarter of the prompts of a template of the second half."""
+    model, asked = study.lm.model, stories.some(stories.stories(study.lm, template), 4)
+    clean, corrupted = both(study, asked)
+    draw = torch.Generator().manual_seed(0)  # the same sets for all templates
+    groups = [random_sets(inside, draw) for inside in members(study, sets)]
+    return {
+        name: torch.stack([patched(model, asked, base, donor.z, group) for group in groups], 1)
+        for name, base, donor in (
+            ("random_together", corrupted, clean),
+            ("random_without", clean, corrupted),
+        )
+    }
+
+
+def repaired(study: Study, sets: dict[str, list[list[int]]], template: int) -> dict[str, Tensor]:
+    """How the others' direct attribution changes when sets of heads are broken."""
+    model, asked = study.lm.model, stories.some(stories.stories(study.lm, template), 4)
+    clean, corrupted = both(study, asked)
+    before = patches.direct(model, asked, clean)
+    changes: dict[str, list[Tensor]] = {"heads": [], "blocks": []}
+    for inside in members(study, {name: sets[name] for name in REPAIRED}):
+        run = patches.last_token(
+            model, clean.streams[0], clean.before, patches.head_edits(inside[None], corrupted.z, 1)
+        )
+        after = patches.direct(model, asked, run)
+        for part, values in changes.items():
+            values.append(after[part] - before[part])
+    return {
+        "repair": torch.stack(changes["heads"], 1),
+        "repair_blocks": torch.stack(changes["blocks"], 1),
+    }
+
+
+# --- other replacements, other ways -------------------------------------------------------------
+
+
+def ablated(study: Study, template: int) -> dict[str, Tensor]:
     """Heads of a clean run exchanged for four other things, in a quarter of the prompts."""
-    model, all_of_them = lm.model, drinks(lm, template)
-    every, asked = read(model, all_of_them.clean), some(all_of_them, 4)
-    clean, far = read(model, asked.clean), drinks(lm, _other(template)).clean
-    order = torch.randperm(len(far), generator=torch.Generator().manual_seed(template))
+    model, whole = study.lm.model, stories.stories(study.lm, template)
+    every, asked = read(model, whole.clean), stories.some(whole, 4)
+    clean, corrupted = both(study, asked)
     donors = {
-        "break": read(model, asked.corrupted).z,
+        "break": corrupted.z,
         "zero": [torch.zeros_like(z) for z in clean.z],
         "mean": [z.mean(0, keepdim=True).expand(len(asked.clean), -1, -1, -1) for z in every.z],
-        "unrelated": read(model, far[order[: len(asked.clean)]]).z,
+        "unrelated": unrelated(study, template, len(asked.clean)),
     }
-    return {name: exchanged(model, asked, clean, donor) for name, donor in donors.items()}
+    return {
+        name: exchanged(model, asked, clean, donor, study.first) for name, donor in donors.items()
+    }
 
 
-@torch.no_grad()
-def heard(
-    model: Transformer, asked: Prompts, clean: Read, corrupted: Read, receiver: tuple[int, int]
-) -> Tensor:
-    """Path patching: the change through a receiver's queries, by sender (B, (layer - FIRST) H)."""
-    (layer, head), H, B = receiver, model.config.heads, len(asked.clean)
-    cache, found = copied(corrupted.before, H), []
-    own, blocks = (torch.arange(H) == head)[:, None, None], list[Any](model.blocks)
-    x = corrupted.streams[layer].repeat_interleave(H, 0)
-    plain = difference(model, corrupted.streams[-1], asked)[:, None]
-    for sender in range(FIRST, layer):
-        more = clean.z[sender] - corrupted.z[sender]
-        told = torch.einsum("bhtv,hvd->bhtd", more, blocks[sender].attention.W_O)
-        state = next(model.run(x + told.flatten(0, 1), cache=copied(cache), first=layer))
-        edits = {("q", layer): lambda q, s=state: torch.where(own, s.q, q)}
-        last = finish(model, x, layer, copied(cache), edits)
-        found.append(difference(model, last, asked).view(B, H) - plain)
-    return torch.cat(found, 1)
+def listened(study: Study, template: int) -> dict[str, Tensor]:
+    """Path patching into the queries of each receiver, in a quarter of the prompts."""
+    asked = stories.some(stories.stories(study.lm, template), 4)
+    clean, corrupted = both(study, asked)
+    return {
+        f"to_{layer}_{head}": patches.through_queries(
+            study.lm.model, asked, clean, corrupted, (layer, head), study.first
+        )
+        for layer, head in study.receivers
+    }
 
 
-def told(lm: LanguageModel, template: int) -> dict[str, Tensor]:
-    """`heard` by each of `RECEIVERS`, in a quarter of the prompts."""
-    model, asked = lm.model, some(drinks(lm, template), 4)
-    clean, corrupted = read(model, asked.clean), read(model, asked.corrupted)
-    runs = {f"to_{layer}_{head}": (layer, head) for layer, head in RECEIVERS}
-    return {name: heard(model, asked, clean, corrupted, to) for name, to in runs.items()}
+def stream_of(study: Study, template: int) -> dict[str, Tensor]:
+    """The stream restored, in a quarter of the prompts of a template."""
+    asked = stories.some(stories.stories(study.lm, template), 4)
+    return {"stream": patches.restored_stream(study.lm.model, asked, study.stream)}
 
 
-def of_repeats(lm: LanguageModel) -> dict[str, Tensor]:
-    """What is measured of induction texts."""
-    return {f"induction_{name}": found for name, found in observed(lm, repeats(lm)).items()}
+# --- all of it ----------------------------------------------------------------------------------
+
+Job = Callable[[], dict[str, Tensor]]
 
 
-def some(asked: Prompts, every: int) -> Prompts:
-    """One of so many prompts; of four, each pair gives another of its forms."""
-    rows = torch.arange(0, len(asked.clean), every)
-    return Prompts(*(column[rows + rows // every % every] for column in asked))
+def first_jobs(study: Study) -> list[Job]:
+    """What is measured first, batch by batch: the sets of heads are chosen by it."""
+    return [partial(of_template, study, number) for number in range(len(TEMPLATES))]
 
 
-def _other(template: int) -> int:
-    return (template + len(TEMPLATES) // 2) % len(TEMPLATES)
+def later_jobs(study: Study, sets: dict[str, list[list[int]]]) -> list[Job]:
+    """What is measured then."""
+    templates = range(len(TEMPLATES))
+
+    def of_all(job: Callable[..., dict[str, Tensor]], *more: object) -> list[Job]:
+        return [partial(job, study, *more, number) for number in templates]
+
+    return [
+        *of_all(written),
+        *of_all(under, "swapped"),
+        *[partial(of_repeats, study), partial(of_renamed_repeats, study)],
+        *[partial(of_forks, study, number) for number in range(BATCHES)],
+        *of_all(turned),
+        *of_all(values_of_sources),
+        *of_all(blocks),
+        *of_all(each_block),
+        *of_all(together, sets),
+        *[partial(random_together, study, sets, n) for n in templates[len(templates) // 2 :]],
+        *of_all(under, "renamed"),
+        *of_all(controls),
+        *of_all(frozen),
+        *of_all(repaired, sets),
+        *of_all(ablated),
+        *(of_all(listened) if study.receivers else []),
+        *of_all(stream_of),
+        *of_all(lens),
+    ]
+
+
+def gathered(rows: list[dict[str, list[float]]]) -> dict[str, Tensor]:
+    """Batches as they were kept, put together by the name of what was measured."""
+    parts: dict[str, list[Tensor]] = {}
+    for row in rows:
+        for name, values in row.items():
+            parts.setdefault(name, []).append(torch.tensor(values))
+    return {name: torch.cat(values) for name, values in parts.items()}
 
 
 def measure(name: str, steps: int | None, folder: Path) -> Path:
     """Measure everything, and write card and history; an interrupted call goes on."""
-    lm, templates = smollm2(), range(len(TEMPLATES))
-    jobs = [partial(of_template, lm, number) for number in templates] + [partial(of_repeats, lm)]
-    for more in (told, ablated, stream_of):
-        jobs += [partial(more, lm, number) for number in templates]
-    found: dict[str, Tensor] = {}
-    for row in sweep(name, folder, jobs, lambda job: rounded(job())):
-        for key, values in row.items():
-            parts = [found[key]] if key in found else []
-            found[key] = torch.cat([*parts, torch.tensor(values)])
-    stored = save_history(name, {key: values.half() for key, values in found.items()}, folder)
-    facts = {"model": lm.name, "templates": TEMPLATES, "pairs": PAIRS, "history": stored}
-    return result(name, folder, facts | {"measures": " ".join(MEASURES.split())})
+    study = STUDIES[name]
+    queue = first_jobs(study)
+    sets = chosen_sets(study, gathered(sweep(name, folder, queue, run_job)))
+    found = gathered(sweep(name, folder, [*queue, *later_jobs(study, sets)], run_job))
+    return stored(name, folder, found, sets)
+
+
+def run_job(job: Job) -> dict[str, list[float]]:
+    """One batch, rounded as it is kept."""
+    numbers: dict[str, list[float]] = rounded(job())
+    return numbers
+
+
+def stored(
+    name: str, folder: Path, found: dict[str, Tensor], sets: dict[str, list[list[int]]]
+) -> Path:
+    """Write card and history."""
+    study = STUDIES[name]
+    history = save_history(name, {key: values.half() for key, values in found.items()}, folder)
+    facts = {
+        "model": study.lm.name,
+        "first": study.first,
+        "stream": study.stream,
+        "templates": TEMPLATES,
+        "pairs": PAIRS,
+        "sets": sets,
+        "history": history,
+        "measures": " ".join(MEASURES.split()),
+    }
+    return result(name, folder, facts)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlib.pretrained import smollm2
 from recipes.cards import result
-from recipes.causes import TEMPLATES
+from recipes.stories import TEMPLATES
 
 PROMPT = "When Mary and John went to the store, John gave a drink to"
 OTHERS = tuple(template.format("Anna", "Peter", "Peter") for template in TEMPLATES[1:])
