@@ -4,9 +4,12 @@ That sim is the double loop, and its least value (claim 80), is tested in
 tests/explain/test_geometry.py; what the recipe measures, in tests/recipes/test_geometry_recipes.py.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 from chapter_code import definitions
+from gemma import gemma_or_skip
 
 from attnlib import pretrained
 from attnlib.data import reviews
@@ -15,8 +18,10 @@ from attnlib.explain.geometry import class_cosines, mean_cosine
 pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "13_geometry",
-    *("outside", "within", "cosines", "untrained", "last_sim", "first_token", "seeds_of", "runs"),
+    *("outside", "within", "cosines", "by_component"),
+    *("untrained", "reads", "without_residual", "sims"),
 )
+DEPTH = definitions("more/13_depth", "runs", "seeds_of")
 TEXTS = reviews("rotten_tomatoes").test.texts
 STACKS = [("rotten_tomatoes", n) for n in (1, 2, 3, 5)] + [("imdb", n) for n in (1, 3, 5)]
 
@@ -67,6 +72,19 @@ def test_a_common_part_of_the_keys_moves_their_cosine_and_no_weight():
     assert not torch.allclose((q @ other.mT / scale).softmax(-1), weights, atol=0.05)
 
 
+def test_a_common_part_before_rotary_positions_does_change_weights():
+    """So the sentence is about keys as they meet the queries, after the turning."""
+    keys, query, common = drawn(9, 8), drawn(8, seed=1), 3 * drawn(8, seed=2)
+    angle = torch.arange(9)[:, None] * torch.tensor([1.0, 0.3, 0.1, 0.03])
+    a, b = (keys + common)[:, :4], (keys + common)[:, 4:]
+    turned = torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], 1)
+    a, b = keys[:, :4], keys[:, 4:]
+    plain = torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], 1)
+    weights = (plain @ query).softmax(-1)
+    assert torch.allclose(((plain + common) @ query).softmax(-1), weights, atol=1e-5)
+    assert not torch.allclose((turned @ query).softmax(-1), weights, atol=0.1)
+
+
 @pytest.mark.claim(77)
 def test_a_common_part_of_the_values_is_no_choice(deep):
     trace = deep.trace(TEXTS[6], keep="v")
@@ -77,26 +95,69 @@ def test_a_common_part_of_the_values_is_no_choice(deep):
     assert not torch.allclose(A @ (V + drawn(*V.shape)), A @ V + V.mean(0), atol=0.1)
 
 
+def last_states(model, texts):
+    """The states of each text after the last layer, (T − 1, d), without the first token."""
+    return [model.trace(text, keep="resid").resid[-1, 1:] for text in texts]
+
+
+def share_of_three(states):
+    """What three components make of sim; chosen on the first half, measured on the second."""
+    added = torch.stack([CHAPTER.by_component(text) for text in states])
+    first, second = added[: len(added) // 2].mean(0), added[len(added) // 2 :].mean(0)
+    return second[first.topk(3).indices].sum() / second.sum()
+
+
+def test_what_components_add_is_sim():
+    states = drawn(9, 5) + 1
+    assert CHAPTER.by_component(states).sum() == pytest.approx(mean_cosine(states).item(), abs=1e-5)
+    pair = states[:2] / states[:2].norm(dim=1, keepdim=True)
+    assert torch.allclose(CHAPTER.by_component(states[:2]), pair[0] * pair[1], atol=1e-6)
+
+
 @pytest.mark.long
 @pytest.mark.claim(78)
-def test_the_common_direction_of_a_language_model_is_its_own():
-    """Two texts share it nearly as much; in the encoder's last layer they do not."""
-    texts = TEXTS[200:215]
-    for model in (pretrained.language_model(), pretrained.smollm2()):
-        inside, between, centred = CHAPTER.cosines(model, texts)
-        assert inside[-1] > inside[0] + 0.2
-        assert between[-1] > 0.75 * inside[-1]
-        assert centred[-1] < 0.35 * inside[-1]
-    inside, between, centred = CHAPTER.cosines(pretrained.minilm(), texts)[:, -1]
+@pytest.mark.parametrize(
+    ("load", "three"), [(pretrained.language_model, 0.8), (pretrained.smollm2, 0.65)]
+)
+def test_the_common_direction_of_a_language_model_is_its_own(load, three):
+    """Two texts share it nearly as much as two tokens do; most of it lies in three components."""
+    states = last_states(load(), TEXTS[200:216])
+    inside, between, centred = CHAPTER.cosines(states)
+    assert between > 0.75 * inside > 0.35
+    assert centred < 0.35 * inside
+    assert share_of_three(states) > three
+
+
+@pytest.mark.slow
+@pytest.mark.claim(78)
+def test_the_common_direction_of_gemma_3_is_its_own():
+    gemma_or_skip()
+    states = last_states(pretrained.gemma3(), TEXTS[200:212])
+    inside, between, centred = CHAPTER.cosines(states)
+    assert inside > 0.9
+    assert between > 0.95 * inside
+    assert centred < 0.3
+    assert share_of_three(states) > 0.95
+    parts = torch.stack([CHAPTER.by_component(text) for text in states]).mean(0)
+    assert parts.max() > 0.88  # a single component
+
+
+@pytest.mark.claim(78)
+def test_the_direction_of_an_encoders_last_layer_is_the_texts():
+    states = last_states(pretrained.minilm(), TEXTS[200:216])
+    inside, between, centred = CHAPTER.cosines(states)
     assert between < 0.4 * inside
     assert centred > 0.7 * inside
+    assert share_of_three(states) < 0.1
 
 
 @pytest.mark.claim(78)
 def test_the_common_direction_of_a_classifier_is_the_texts(deep):
-    inside, between, centred = CHAPTER.cosines(deep, TEXTS[200:230])[:, -1]
+    states = last_states(deep, TEXTS[200:230])
+    inside, between, centred = CHAPTER.cosines(states)
     assert between < inside - 0.7
     assert centred > 0.9
+    assert share_of_three(states) < 0.2
 
 
 @pytest.mark.claim(78)
@@ -104,36 +165,48 @@ def test_random_weights_gather_the_states_because_all_read_the_same(deep):
     def another(n):
         return torch.randperm(n, generator=generator)
 
+    def by_layer(model, edits=dict):
+        return torch.stack([CHAPTER.sims(model, text, edits()) for text in TEXTS[50:60]]).mean(0)
+
     generator = torch.Generator().manual_seed(3)
     for seed in (4, 5, 6):
         model = CHAPTER.untrained(deep, seed)
-        mixed, alone, apart, same = (
-            torch.stack([CHAPTER.last_sim(model, text, place) for text in TEXTS[50:60]]).mean()
-            for place in (None, torch.arange, another, lambda n: torch.zeros(n, dtype=torch.int64))
+        alone, apart, same = (
+            by_layer(model, lambda s=source_of: CHAPTER.reads(s))[-1]
+            for source_of in (torch.arange, another, lambda n: torch.zeros(n).long())
         )
-        assert same > mixed > 0.45
+        assert same > by_layer(model)[-1] > 0.45
         assert max(alone.abs(), apart.abs()) < 0.1
+        # rank collapse: all rows are nearly equal at once
+        assert by_layer(model, CHAPTER.without_residual)[1] > 0.99
+    assert by_layer(deep, CHAPTER.without_residual)[1] > 0.9
 
 
-@pytest.mark.parametrize(
-    ("model", "some", "short", "long"),
-    [(pretrained.smollm2, 120, 0.3, 0.9), (pretrained.minilm, 8, 0.1, 0.35)],
-)
-def test_the_value_of_a_sink_is_short(model, some, short, long):
-    """And that of heads which do not look there is longer."""
-    weight, length = CHAPTER.first_token(model(), TEXTS[300:310])
-    assert (weight > 0.5).sum() > some
-    assert length[weight > 0.5].median() < short
-    assert length[weight < 0.1].median() > long
+@pytest.mark.claim(78)
+def test_random_weights_as_small_as_berts_gather_nothing():
+    minilm = pretrained.minilm()
+    torch.manual_seed(0)
+    model = type(minilm.model)(minilm.model.config).eval()
+    copy = replace(minilm, model=model)
+    large = [mean_cosine(states) for states in last_states(copy, TEXTS[100:106])]
+    assert torch.stack(large).mean() > 0.7
+    for weights in model.parameters():
+        if weights.dim() > 1:
+            torch.nn.init.normal_(weights, std=0.02)
+    small = [mean_cosine(states) for states in last_states(copy, TEXTS[100:106])]
+    assert torch.stack(small).mean() < 0.1
 
 
-def test_a_model_without_a_sink_has_no_short_value():
-    weight, length = CHAPTER.first_token(pretrained.language_model(), TEXTS[300:320])
-    assert weight.max() < 0.5
-    assert length.median() > 0.6
+def test_edits_without_the_residual_leave_only_what_attention_writes(deep):
+    ids = torch.tensor(deep.encode(TEXTS[7]))
+    trace = deep.model.trace(ids, keep="all", edits=CHAPTER.without_residual())
+    written = trace.pattern[0, 0] @ trace.v[0, 0] @ deep.model.encoder.blocks[0].attention.W_O[0]
+    norm = torch.nn.functional.layer_norm(written, written.shape[-1:])
+    cosine = torch.cosine_similarity(norm, trace.resid_post[0], dim=-1)
+    assert cosine.min() > 0.9  # the gains of the norm are all that is left
 
 
-def test_the_first_state_of_smollm2_is_long():
+def test_the_first_state_of_smollm2_is_massive():
     states = pretrained.smollm2().trace(TEXTS[300], keep="resid").resid
     lengths = states.norm(dim=-1)
     ratio = lengths[:, 0] / lengths[:, 1:].median(-1).values
@@ -148,7 +221,7 @@ def test_the_first_state_of_smollm2_is_long():
 def test_the_direction_of_cls_carries_the_class_after_training(source, layers):
     asked = {"source": source, "layers": layers}
     after, before = (
-        CHAPTER.seeds_of("within", when, **asked) - CHAPTER.seeds_of("between", when, **asked)
+        DEPTH.seeds_of("within", when, **asked) - DEPTH.seeds_of("between", when, **asked)
         for when in (False, True)
     )
     assert len(after) == 3
@@ -181,8 +254,8 @@ def test_uniform_weights_cost_no_accuracy_on_short_texts_and_a_little_on_long_on
     less = {
         source: torch.cat(
             [
-                CHAPTER.seeds_of("flat", source=source, layers=n)
-                - CHAPTER.seeds_of("plain", source=source, layers=n)
+                DEPTH.seeds_of("flat", source=source, layers=n)
+                - DEPTH.seeds_of("plain", source=source, layers=n)
                 for name, n in STACKS
                 if name == source
             ]
@@ -194,4 +267,4 @@ def test_uniform_weights_cost_no_accuracy_on_short_texts_and_a_little_on_long_on
     assert less["imdb"].mean() < -0.015
     assert (less["imdb"] < 0).sum() >= 7
     # where the cone is as wide as can be, uniform weights are as harmless
-    assert CHAPTER.seeds_of("values").abs().max() < 0.05
+    assert DEPTH.seeds_of("values").abs().max() < 0.05
