@@ -1,4 +1,4 @@
-"""Tasks of chapter 15: direct attribution, effects, resampling, a path, a rank and its interval."""
+"""Tasks of chapter 15: direct attribution, effects, resampling, weights or values, a rank."""
 
 import math
 
@@ -84,32 +84,32 @@ HARM = Task(
 )
 
 
-# --- path_effects: who tells the head where to look? ----------------------------------------------
+# --- split_effect: where it looks, or what it takes -----------------------------------------------
 
 
-def _path_effects(draw: Draw) -> Args:
+def _split_effect(draw: Draw) -> Args:
     """A model without norms, and two texts whose last tokens differ in the direction t."""
     T, d = draw.size(2), draw.size(4)
     H, d_k, d_v = (draw.size() for _ in range(3))
     W_Q, W_K, W_V = (draw.normal(2, H, d, width) / d**0.5 for width in (d_k, d_k, d_v))
-    W_O = draw.normal(2, H, d_v, d) / (4 * H * d_v) ** 0.5
+    W_O = draw.normal(2, H, d_v, d) / (H * d_v) ** 0.5
     clean, corrupted, toward = draw.normal(T, d), draw.normal(T, d), draw.normal(d)
     clean[-1] = corrupted[-1] + 4 * toward / toward.norm()
-    return clean, corrupted, 3 * W_Q, W_K, W_V, W_O, toward, draw.integer(0, H - 1)
+    return clean, corrupted, 2 * W_Q, W_K, W_V, W_O, toward, draw.integer(0, H - 1)
 
 
 def _by_hand() -> Args:
     """Two tokens of four dimensions, as the text of the task describes them."""
-    clean, corrupted = torch.zeros(2, 2, 4)
-    clean[0, 1] = corrupted[0, 1] = clean[1, 0] = 1.0
-    W_Q, W_K, W_V = torch.zeros(3, 2, 2, 4, 1)
-    W_O = torch.zeros(2, 2, 1, 4)
-    W_V[0, :, 0], W_O[0, 0, 0, 2], W_O[0, 1, 0, 3] = 1.0, 2 * math.log(3), 0.5
-    W_Q[1, 0, 2], W_K[1, 0, 1], W_V[1, 0, 1], W_O[1, 0, 0, 3] = 1.0, 1.0, 1.0, 1.0
+    clean = table([[1, 0, 1, 0], [0, math.log(3), 0, 0]])
+    corrupted = table([[1, 0, 0.5, 0], [0, 0, 0, 0]])
+    W_Q, W_K, W_V = torch.zeros(3, 2, 1, 4, 1)
+    W_O = torch.zeros(2, 1, 1, 4)
+    W_Q[0, 0, 1], W_K[0, 0, 0], W_V[0, 0, 2], W_O[0, 0, 0, 3] = 1.0, 1.0, 1.0, 1.0
+    W_V[1, 0, 3], W_O[1, 0, 0, 3] = 1.0, 2.0
     return clean, corrupted, W_Q, W_K, W_V, W_O, table([0, 0, 0, 1]), 0
 
 
-PATHS = Task("path_effects", _path_effects, visible=(_by_hand(), _path_effects(Draw(1))))
+SPLIT = Task("split_effect", _split_effect, visible=(_by_hand(), _split_effect(Draw(1))))
 
 
 # --- rank_interval: a rank correlation and its interval -------------------------------------------
@@ -146,4 +146,4 @@ RANKED = Task(
     ),
 )
 
-TASKS: tuple[Task, ...] = (TERMS, RESTORED, HARM, PATHS, RANKED)
+TASKS: tuple[Task, ...] = (TERMS, RESTORED, HARM, SPLIT, RANKED)

@@ -1,8 +1,11 @@
 """The theses of chapter 15, with their controls.
 
-What the recipe measures is tested on small models in tests/recipes/test_causes_recipe.py; here its
-stored results are read, and measured again on a few prompts. Intervals are over prompts.
+What the recipes measure is tested on small models in tests/recipes; here the stored results are
+read as the chapter reads them, and measured again on a prompt. Intervals are over prompts: names
+and templates drawn with replacement, heads chosen on the first half and reported on the second.
 """
+
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,145 +17,201 @@ from tiny import assert_near, config_of, ids_of, model_of
 from attnlib import pretrained
 from attnlib.explain.patching import direct_logit_attribution, logit_difference, logit_lens
 from attnlib.models import Transformer
-from recipes import causes as recipe
+from recipes import stories
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "15_causes",
-    *("prompt", "found", "prompts", "interval", "streams", "difference", "patching_map"),
-    *("written", "put_back", "exchanged", "gaps", "effect", "share", "repeated", "late"),
-    *("measures", "spearman", "agreement"),
-    *("quarter", "sixty", "ways", "harm", "texts", "moved", "copied", "followed", "lm"),
-    *("layers", "ids"),
-    *("mary", "john", "corrupted", "unrelated", "model", "heads"),
+    *("lm", "model", "prompt", "ids", "mary", "john", "results", "FIRST", "HEADS"),
+    *("FIRST_HALF", "SECOND_HALF", "prompts", "interval", "share", "head_name", "number"),
+    *("patched_heads", "read", "writes", "clean", "difference", "put", "restored", "story"),
+    *("stream_map", "split", "choose", "report", "gaps", "held_out"),
+    *("spearman", "chosen", "DOORS", "PATCHES", "doors", "quarter", "SIZES", "CARDS"),
+    *("ORDER", "of_random", "of_quarter", "block_shares"),
 )
 ANSWER, OTHER, GIVER = range(3)
-REPORTED = slice(120, 240)  # the second half of the templates and of the names
+MODELS = ("SmolLM2", "Gemma 3")
 
 
-def look_at(name):
-    """The weights that the heads of layers 10 to 29 give to one of the three names, by prompt."""
-    return CHAPTER.found["weight"][:, CHAPTER.late, name]
+def reported(field, head, model="SmolLM2"):
+    """The interval of a head's share on the second half of templates and names."""
+    changes = CHAPTER.results[model][field][:, CHAPTER.number(model, head)]
+    gaps = CHAPTER.gaps[model]
+    ends = CHAPTER.interval(lambda rows: CHAPTER.share(changes, gaps, rows), CHAPTER.held_out)
+    return [float(end) for end in ends]
 
 
-def head(layer, number):
-    """Its place among those of layers 10 to 29."""
-    return (layer - 10) * 9 + number
-
-
-def over_prompts(values, forms=4, templates=range(12)):
+def over_prompts(values):
     """The interval of a mean over prompts."""
-
-    def sample(draw):
-        return CHAPTER.prompts(draw, forms, templates)
-
-    return [float(end) for end in CHAPTER.interval(lambda rows: values[rows].mean(), sample)]
+    return [float(end) for end in CHAPTER.interval(lambda rows: values[rows].mean())]
 
 
-def restored(layer, number, templates=range(12)):
-    """Share of the difference in the same prompts that a head restores: an interval."""
-    return shares(CHAPTER.effect[:, head(layer, number)], CHAPTER.gaps, 4, templates)
+def weight_on(name, head, model="SmolLM2"):
+    """A head's mean weight on one of the three names, second half."""
+    weights = CHAPTER.patched_heads(model, "weight")[CHAPTER.report, :, name]
+    return float(weights.mean(0)[CHAPTER.number(model, head)])
 
 
-def reported(layer, number):
-    """The same in the prompts on which none was chosen."""
-    return restored(layer, number, range(6, 12))
+# --- what stands on the page is what it says -----------------------------------------------------
 
 
-def in_sixty(changes):
-    """The interval of a share of the difference in a quarter of the prompts."""
-    return shares(changes, CHAPTER.gaps[CHAPTER.sixty], 1)
-
-
-def shares(changes, of, forms, templates=range(12)):
-    """The interval of a ratio of means over the same prompts."""
-
-    def sample(draw):
-        return CHAPTER.prompts(draw, forms, templates)
-
-    return [
-        float(e) for e in CHAPTER.interval(lambda rows: CHAPTER.share(changes, rows, of), sample)
+def small():
+    """The chapter's functions over a small model, and two runs of it on ids that differ."""
+    shape = {"layers": 3, "heads": 6, "kv_heads": 2, "d_model": 12, "d_ff": 10}
+    model = model_of(config_of(norm_kind="rms", positions="rotary", **shape))
+    clean = ids_of(0, 7)
+    corrupted = clean.clone()
+    corrupted[3] = (clean[3] + 4) % 13
+    chapter = definitions(
+        "15_causes",
+        *("lm", "model", "prompt", "read", "clean", "writes", "difference", "put", "restored"),
+        *("split", "stream_map", "ids"),
+    )
+    space = chapter.split.__globals__
+    space.update(model=model)
+    runs = [
+        list(model.run(model.embed(ids[None]), need_weights=True)) for ids in (clean, corrupted)
     ]
-
-
-# --- what is stored is what the model does -----------------------------------------------------
-
-
-@pytest.mark.slow
-def test_the_stored_results_are_found_again():
-    """The first form of the first template, one head at a time and without a cache."""
-    one = recipe.Prompts(*(column[:1] for column in recipe.drinks(CHAPTER.lm, 0)))
-    clean, other = one.clean[0], one.corrupted[0]
-    assert CHAPTER.lm.decode(clean) == CHAPTER.prompt
-    metric = logit_difference(int(one.right), int(one.wrong))
-    assert_near(metric(CHAPTER.lm.model(one.clean)[0, -1]), CHAPTER.found["clean"][0], atol=0.01)
-    none = metric(CHAPTER.lm.model(one.corrupted)[0, -1])
-    given = CHAPTER.written(clean)
-    for layer, number in ((23, 3), (24, 4), (20, 0)):
-        changed = CHAPTER.exchanged(other, given, (layer, number)) - none
-        assert_near(changed, CHAPTER.found["restore"][0, head(layer, number)], atol=0.01)
-    maps = CHAPTER.lm.model.trace(clean).pattern[:, :, -1]
-    assert_near(maps.flatten(0, 1)[:, 1], CHAPTER.found["weight"][0, :, 0], atol=1e-3)
-
-
-def test_prompts_have_four_forms_and_no_name_of_one_half_is_in_the_other():
-    halves = [[recipe.drinks(CHAPTER.lm, t) for t in range(start, start + 6)] for start in (0, 6)]
-    names = [{int(i) for asked in half for i in asked.right} for half in halves]
-    assert len(names[0]) == len(names[1]) == 10
-    assert not names[0] & names[1]
-    for asked in (asked for half in halves for asked in half):
-        assert len(asked.clean.unique(dim=0)) == 20
-        assert ((asked.clean != asked.corrupted).sum(1) == 1).all()
-        rows = torch.arange(20)
-        wrong = asked.clean[rows, asked.places[:, 2]]
-        assert torch.equal(wrong, asked.wrong)
-        assert (asked.places[:, 0] < asked.places[:, 1]).sum() == 10
-
-
-# --- the theses --------------------------------------------------------------------------------
+    space.update(clean=runs[0])
+    return SimpleNamespace(
+        model=model, ids=(clean, corrupted), runs=(*runs, (3, 5)), chapter=chapter
+    )
 
 
 @pytest.mark.claim(102)
+def test_the_stream_map_is_activation_patching():
+    one = small()
+    expected = activation_patching(one.model, *one.ids, logit_difference(3, 5))
+    assert_near(one.chapter.stream_map(one.runs, one.runs[0]), expected[:, 3:])
+
+
+@pytest.mark.claim(113)
+def test_a_split_effect_is_its_definition_on_a_small_model():
+    """Whole, weights and values, put in by an edit at the last token alone."""
+    one = small()
+    metric = logit_difference(3, 5)
+    whole, none = (metric(one.model(ids[None])[0, -1]) for ids in one.ids)
+    for layer, head in ((0, 4), (1, 1), (2, 5)):
+        A, A_ = (run[layer].pattern[0, head, -1] for run in one.runs[:2])
+        V, V_ = (run[layer].v[0, head // 3] for run in one.runs[:2])
+        assert_near(A @ V, one.runs[0][layer].z[0, head, -1])
+        told = one.chapter.split(one.runs, layer, head)
+        for name, z in (("both", A @ V), ("weights alone", A @ V_), ("values alone", A_ @ V)):
+            edits = {("z", layer): replaced(head, z)}
+            changed = metric(one.model(one.ids[1][None], edits=edits)[0, -1])
+            assert told[name] == pytest.approx(float((changed - none) / (whole - none)), abs=1e-6)
+
+
+def replaced(head, output):
+    def edit(z):
+        z = z.clone()
+        z[0, head, -1] = output
+        return z
+
+    return edit
+
+
+@pytest.mark.claim(101)
+@pytest.mark.claim(114)
+def test_weight_times_writing_sums_to_the_attribution_of_a_head():
+    """Over the sources of every head of the prompt, and of all parts to the logit difference."""
+    parts = direct_logit_attribution(CHAPTER.model, CHAPTER.ids, CHAPTER.mary, CHAPTER.john)
+    asked = logit_difference(CHAPTER.mary, CHAPTER.john)(CHAPTER.model(CHAPTER.ids[None])[0, -1])
+    assert_near(parts.total, asked, 1e-3)
+    for layer, head in ((23, 3), (24, 4), (29, 1), (20, 0)):
+        A, adds = CHAPTER.writes(layer, head)
+        own = A @ (adds[:, CHAPTER.mary] - adds[:, CHAPTER.john])
+        assert_near(own, parts.heads[layer, head], 1e-4)
+
+
+@pytest.mark.slow
+def test_the_stored_results_are_measured_again():
+    """The first form of the first template, one head at a time and without a cache."""
+    stored, asked = CHAPTER.results["SmolLM2"], stories.stories(CHAPTER.lm, 0, "third")
+    clean, corrupted = asked.clean[0], asked.corrupted[0]
+    assert CHAPTER.lm.decode(clean) == CHAPTER.prompt
+    runs = [CHAPTER.read(CHAPTER.lm.decode(ids)) for ids in (clean, corrupted)]
+    answers = int(asked.right[0]), int(asked.wrong[0])
+    ends = [float(CHAPTER.difference(run[-1], answers)) for run in runs]
+    assert ends == pytest.approx([float(stored[n][0]) for n in ("clean", "corrupted")], abs=0.01)
+    for head in ("23.3", "24.4", "20.0"):
+        shares = CHAPTER.split((*runs, answers), *map(int, head.split(".")))
+        for field, name in (
+            ("restore", "both"),
+            ("weights", "weights alone"),
+            ("values", "values alone"),
+        ):
+            change = float(stored[field][0, CHAPTER.number("SmolLM2", head)])
+            assert shares[name] * (ends[0] - ends[1]) == pytest.approx(change, abs=0.01)
+    maps = CHAPTER.model.trace(clean).pattern[:, :, -1]
+    assert_near(maps.flatten(0, 1)[:, 1], stored["weight"][0, :, 0], atol=1e-3)
+
+
+def test_prompts_of_ones_own_are_read_as_two_runs():
+    own = definitions("15_causes", "lm", "read_pair")
+    text = "Mary met John|Anna, who left > Mary|John"
+    told, answers = own.read_pair(text)
+    assert told == ["Mary met John, who left", "Mary met Anna, who left"]
+    assert [own.lm.decode([name]) for name in answers] == [" Mary", " John"]
+    for wrong, message in (
+        ("Mary met John", "then > and two answers"),
+        ("a | b > Mary|John", "then > and two answers"),
+        ("one two|seventeenthly > Mary|John", "choose words of equal length"),
+        ("one two > Mary|John", "two texts that differ"),
+        ("one two|three > Mary|Mary", "two answers that differ"),
+        ("one two|three" + " and" * 40 + " > Mary|John", "30 at most"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            own.read_pair(wrong)
+
+
+# --- the story -----------------------------------------------------------------------------------
+
+
 @pytest.mark.claim(105)
-def test_the_giver_decides_and_the_difference_moves_to_the_last_token():
-    assert CHAPTER.found["right"].sum() == 226
-    assert over_prompts(CHAPTER.found["right"])[0] > 0.8
-    assert (CHAPTER.found["clean"] > 0).sum() >= 238
-    assert (
-        over_prompts(CHAPTER.found["corrupted"].abs())[1] < over_prompts(CHAPTER.found["clean"])[0]
-    )
+def test_both_models_name_the_right_person():
+    for model in MODELS:
+        stored = CHAPTER.results[model]
+        assert stored["right"].shape == (240,)
+        assert over_prompts(stored["right"])[0] > 0.8, model
+        assert (stored["clean"] > 0).float().mean() > 0.98, model
+        corrupted, clean = (over_prompts(stored[name].abs()) for name in ("corrupted", "clean"))
+        assert corrupted[1] < clean[0], f"{model}: the corrupted story still says who is meant"
+
+
+@pytest.mark.claim(102)
+def test_the_difference_stands_at_the_giver_and_moves_to_the_last_token():
+    stored = CHAPTER.results["SmolLM2"]
+    layers = pretrained.card("causes")["stream"]
+    gaps = CHAPTER.gaps["SmolLM2"][torch.arange(60) * 4 + torch.arange(60) % 5 % 4]
+
+    def share_at(layer, position):
+        changes = stored["stream"][:, layers.index(layer), position]
+
+        def statistic(rows):
+            return CHAPTER.share(changes, gaps, rows)
+
+        ends = CHAPTER.interval(statistic, lambda draw: CHAPTER.prompts(draw, forms=1))
+        return [float(end) for end in ends]
+
     for layer in (0, 6, 12, 14, 16, 18):
-        assert restored_at(layer, 0)[0] > 0.95
+        assert share_at(layer, 0)[0] > 0.95
     for layer in (26, 28, 30):
-        assert restored_at(layer, 2)[0] > 0.85
-        assert max(map(abs, restored_at(layer, 0))) < 0.1
-    assert abs(restored_at(22, 2)[0] - 0.4) < 0.1, "what the lens does not see at the last token"
-    assert_near(CHAPTER.found["stream"][:, 0, 0], CHAPTER.gaps[CHAPTER.sixty], atol=0.01)
-    nothing = CHAPTER.patching_map(CHAPTER.ids, CHAPTER.corrupted, CHAPTER.unrelated)
-    assert nothing.abs().max() < 0.25, "an unrelated run restores something"
-
-
-def restored_at(layer, place):
-    """Share restored by the stream before a layer, at the giver, between, or at the last token."""
-    streams = (
-        CHAPTER.found["stream"][:, recipe.STREAM.index(layer), place],
-        CHAPTER.found["stream"][:, 0, 0],
-    )
-
-    def share(rows):
-        return streams[0][rows].mean() / streams[1][rows].mean()
-
-    return [float(end) for end in CHAPTER.interval(share, CHAPTER.quarter)]
+        assert share_at(layer, 2)[0] > 0.85
+        assert max(map(abs, share_at(layer, 0))) < 0.1
+    assert 0.3 < share_at(22, 2)[0] < share_at(22, 2)[1] < 0.6, "what the lens does not see"
+    unrelated = CHAPTER.read(CHAPTER.prompt.replace("John gave", "Peter gave"))
+    assert CHAPTER.stream_map(CHAPTER.story, unrelated).abs().max() < 0.25  # the control
 
 
 @pytest.mark.claim(100)
-def test_the_names_are_level_for_long_and_part_in_layer_23():
-    answer, other, absent = (CHAPTER.found["lens"][..., k].median(0).values + 1 for k in range(3))
-    assert ((answer / other)[:24].log().abs() < 0.15).all(), "the lens tells the names apart early"
+def test_the_lens_reads_late():
+    """After 22 layers it ranks the two names alike, though much of the difference has arrived."""
+    lens = CHAPTER.results["SmolLM2"]["lens"]
+    answer, other, absent = (lens[..., k].median(0).values + 1 for k in range(3))
+    assert ((answer / other)[:23].log().abs() < 0.15).all(), "the lens tells the names apart early"
     assert (answer[24:29] < other[24:29] / 3).all()
     assert (answer[24:29] < absent[24:29] / 3).all()  # the control: a name not in the text
-    assert ((absent / other)[:29].log().abs() < 0.35).all(), "the giver leaves an absent name early"
-    assert other[30] < absent[30] / 3
     assert answer[30] == 1
     torch.manual_seed(0)
     untrained = Transformer(config_of(layers=6, vocab_size=49_152, max_len=16)).eval()
@@ -160,241 +219,274 @@ def test_the_names_are_level_for_long_and_part_in_layer_23():
     assert ranks[1:, [CHAPTER.mary, CHAPTER.john]].min() > 100
 
 
-@pytest.mark.claim(101)
-def test_the_terms_sum_and_a_head_that_writes_nothing_restores_much():
-    for template in (0, 7):
-        asked = recipe.drinks(CHAPTER.lm, template)
-        ids, right, wrong = asked.clean[1], int(asked.right[1]), int(asked.wrong[1])
-        parts = direct_logit_attribution(CHAPTER.lm.model, ids, right, wrong)
-        assert_near(
-            parts.total, logit_difference(right, wrong)(CHAPTER.lm.model(ids[None])[0, -1]), 1e-3
-        )
-    share = CHAPTER.found["direct"] / CHAPTER.found["clean"].mean()
-    low, high = over_prompts(share[:, 20 * 9])
-    assert -0.02 < low < high < 0.02
-    assert restored(20, 0)[0] > 0.3
-    # the control: where nothing comes later, direct is all there is
-    last = share[:, 29 * 9 :].mean(0)
-    assert CHAPTER.spearman(last, CHAPTER.effect[:, head(29, 0) :].mean(0)) > 0.6
-
-
-@pytest.mark.claim(106)
-def test_the_weight_ranks_with_the_size_and_hardly_with_the_effect():
-    (signed, _, most), (size, low, _) = (
-        CHAPTER.agreement(look_at(ANSWER), CHAPTER.effect, s) for s in (0, 1)
-    )
-    assert abs(signed) < 0.3
-    assert most < 0.4 < low < size
-    wrong_name = CHAPTER.agreement(look_at(OTHER), CHAPTER.effect, True)  # the control
-    assert wrong_name[1] > 0.4
-    assert abs(wrong_name[0] - size) < 0.1
-    assert CHAPTER.agreement(CHAPTER.measures["gradient"], CHAPTER.effect, False)[1] > 0.9
-    mixed = CHAPTER.effect[:, torch.randperm(180, generator=torch.Generator().manual_seed(0))]
-    assert abs(CHAPTER.agreement(look_at(ANSWER), mixed, True)[0]) < 0.2
+# --- the theses ----------------------------------------------------------------------------------
 
 
 @pytest.mark.claim(107)
-def test_a_head_that_matters_looks_elsewhere_and_one_that_looks_works_against():
-    """Chosen on the first half of templates and names, reported on the second."""
-    first = slice(0, 120)
-    assert CHAPTER.effect[first].mean(0).argmax() == head(23, 3)
-    assert look_at(ANSWER)[first].mean(0).argmax() == head(24, 4)
-    assert reported(23, 3)[0] > 0.35
-    assert look_at(GIVER)[REPORTED, head(23, 3)].mean() > 0.4
-    assert look_at(ANSWER)[REPORTED, head(23, 3)].mean() < 0.15
-    assert reported(24, 4)[1] < -0.05
-    assert look_at(ANSWER)[REPORTED, head(24, 4)].mean() > 0.4
-    low, high = reported(22, 7)  # looks, and does nothing
-    assert -0.03 < low < high < 0.03
-    assert look_at(ANSWER)[REPORTED, head(22, 7)].mean() > 0.3
-    others = (
-        CHAPTER.share(CHAPTER.effect, REPORTED).view(20, 9)[13:15].flatten().abs()
-    )  # their layers
-    assert others.median() < 0.05
+@pytest.mark.claim(114)
+def test_the_head_that_restores_most_reads_the_giver_and_lowers_the_giver():
+    for model, most, lowers, raises in (
+        ("SmolLM2", "23.3", "24.4", "23.0"),
+        ("Gemma 3", "11.3", "13.3", "12.1"),
+    ):
+        helping = CHAPTER.chosen(model)["restore most"]
+        assert helping[0] == CHAPTER.number(model, most)
+        assert reported("restore", most, model)[0] > 0.4
+        assert weight_on(GIVER, most, model) > 3 * weight_on(ANSWER, most, model)
+        assert from_source(model, most, GIVER)[OTHER] < -1.5, "it lowers the giver's logit"
+        # two heads that look at the answer, and write with opposite signs
+        looking = CHAPTER.chosen(model)["look hardest"]
+        assert {CHAPTER.number(model, head) for head in (lowers, raises)} <= set(looking)
+        assert (
+            from_source(model, lowers, ANSWER)[ANSWER] < -1 < reported("restore", lowers, model)[0]
+        )
+        assert reported("restore", lowers, model)[1] < -0.05
+        assert from_source(model, raises, ANSWER)[ANSWER] > 1
+        assert reported("restore", raises, model)[0] > 0.03
+
+
+def from_source(model, head, source):
+    """What a source adds to the answer's and to the other's logit through a head, on the mean."""
+    terms = CHAPTER.results[model]["terms"][:, CHAPTER.number(model, head)]
+    return terms.mean(0)[source, :2]
+
+
+@pytest.mark.claim(113)
+def test_the_maps_of_the_heads_that_restore_most_restore_nothing_alone():
+    for model in MODELS:
+        groups = CHAPTER.chosen(model)
+        whole, weights, values = (
+            summed(model, field, groups["restore most"])
+            for field in ("restore", "weights", "values")
+        )
+        assert whole[0] > 0.8, model
+        assert max(map(abs, weights)) < 0.06, model
+        assert values[0] > 0.5, model
+        # the control: heads that look at the answer act through their weights
+        looking = [head for head in groups["look hardest"] if abs(effect_of(model, head)) > 0.02]
+        for head in looking:
+            both, alone, taken = (
+                abs(effect_of(model, head, field)) for field in ("restore", "weights", "values")
+            )
+            assert alone > max(taken, 0.8 * both), (model, head)
+
+
+def effect_of(model, head, field="restore"):
+    changes = CHAPTER.results[model][field]
+    return float(CHAPTER.share(changes, CHAPTER.gaps[model], CHAPTER.report)[head])
+
+
+def summed(model, field, heads):
+    """The interval of the summed shares of some heads, second half."""
+    changes, gaps = CHAPTER.results[model][field][:, heads].sum(1), CHAPTER.gaps[model]
+    ends = CHAPTER.interval(lambda rows: CHAPTER.share(changes, gaps, rows), CHAPTER.held_out)
+    return [float(end) for end in ends]
+
+
+@pytest.mark.claim(113)
+def test_a_corruption_decides_what_weights_can_carry():
+    for model, in_fork in (("SmolLM2", "18.6"), ("Gemma 3", "11.2")):
+        # forced: no earlier value differs, or no weight need differ
+        whole, weights, values = CHAPTER.doors(model, "induction_")
+        assert weights > max(0.6 * whole, 2 * values), model
+        whole, weights, values = CHAPTER.doors(model, "induction_renamed_")
+        assert values > 0.9 * whole > 5 * weights, model
+        # not forced: the answer stands elsewhere, and the heads that restore most do not turn
+        whole, weights, values = CHAPTER.doors(model, "swapped_")
+        assert values > 0.9 * whole > 10 * weights, model
+        # not forced: in a look-up the head that restores most turns
+        most = under("fork_", "restore", model)
+        head = CHAPTER.number(model, in_fork)
+        assert most.argmax() == head
+        assert under("fork_", "weights", model)[head] > 0.9 * most[head] > 0.3
+        assert abs(under("fork_", "values", model)[head]) < 0.05
+
+
+def under(prefix, field, model):
+    """Shares of all heads under a corruption, second half."""
+    stored = CHAPTER.results[model]
+    differences = stored[f"{prefix}clean"] - stored[f"{prefix}corrupted"]
+    half = slice(len(differences) // 2, None)
+    return CHAPTER.share(stored[prefix + field], differences, half)
+
+
+@pytest.mark.claim(113)
+def test_a_map_that_is_turned_to_the_wrong_person_costs_the_answer():
+    """Also the control of the thesis above: what carries no difference may matter all the same."""
+    quarter = CHAPTER.quarter
+    for model, head, against, least in (
+        ("SmolLM2", "23.3", "24.4", 0.5),
+        ("Gemma 3", "11.3", "17.2", 0.3),
+    ):
+        for name, sign in ((head, -1), (against, 1)):
+            changes = sign * CHAPTER.results[model]["turned"][:, CHAPTER.number(model, name)]
+            gaps = CHAPTER.gaps[model][quarter]
+
+            def statistic(rows, changes=changes, gaps=gaps):
+                return CHAPTER.share(changes, gaps, rows)
+
+            low, _ = CHAPTER.interval(statistic, lambda draw: CHAPTER.prompts(draw, forms=1))
+            assert low > (least if name == head else 0.05), (model, name)
+        itself = CHAPTER.results["SmolLM2"]["turned"][:, CHAPTER.number("SmolLM2", "29.1")]
+        assert itself.abs().max() < 0.1  # the control: it looks at neither name
+
+
+@pytest.mark.claim(115)
+def test_four_heads_are_enough_and_nearly_nothing_is_left_without_them():
+    for model in MODELS:
+        order, gaps = CHAPTER.ORDER[model], CHAPTER.gaps[model]
+        stored = CHAPTER.results[model]
+
+        def shares(field, name, stored=stored, order=order, gaps=gaps):
+            changes = stored[field][:, order.index(name)]
+            ends = CHAPTER.interval(
+                lambda rows: CHAPTER.share(changes, gaps, rows), CHAPTER.held_out
+            )
+            return [float(end) for end in ends]
+
+        assert shares("sets_together", "helping-4")[0] > 0.9, model
+        assert shares("sets_without", "helping-4")[1] < -0.8, model
+        assert shares("sets_together", "looking-4")[1] < 0.35, model
+        at = CHAPTER.SIZES.index(4)
+        assert CHAPTER.of_random(model, "random_together")[at].max() < 0.3, model  # the control
+        assert CHAPTER.of_random(model, "random_without")[at].min() > -0.3, model
+
+
+@pytest.mark.claim(115)
+def test_a_head_that_works_against_the_answer_makes_up_for_a_broken_one():
+    stored = CHAPTER.results["SmolLM2"]
+    gap = CHAPTER.gaps["SmolLM2"][CHAPTER.quarter].mean()
+    changes = (stored["repair"][:, 0].mean(0) / gap).view(30, 9)
+    assert changes[23, 3] < -0.4
+    assert 0.2 < changes[24, 4] / -changes[23, 3] < 0.45
+    assert changes.flatten().sort().values[-1] == changes[24, 4]  # nobody makes up for more
+
+
+@pytest.mark.claim(116)
+def test_blocks_amplify_what_heads_bring():
+    """All heads with the blocks frozen against the blocks free; single blocks; all together."""
+    smol, gemma = (CHAPTER.block_shares(model) for model in MODELS)
+    terms, single, together, frozen, free = (float(value) for value in smol.values())
+    assert 0.25 < terms < 0.45
+    assert abs(single) < 0.2
+    assert single < together < terms
+    assert frozen < 0.8 < free == 1
+    assert abs(float(next(iter(gemma.values())))) < 0.15
+
+
+@pytest.mark.claim(106)
+def test_the_weight_does_not_rank_with_the_effect_and_weight_times_writing_does():
+    for model, signed_rank in (("SmolLM2", 0.45), ("Gemma 3", 0.3)):
+        stored, gaps = CHAPTER.results[model], CHAPTER.gaps[model]
+        acting = CHAPTER.share(stored["restore"], gaps, CHAPTER.choose).abs() > 0.01
+        assert 15 < acting.sum() < 40
+        measures = {
+            "weight": CHAPTER.patched_heads(model, "weight")[..., ANSWER],
+            "signed": stored["signed"],
+            "gradient": CHAPTER.patched_heads(model, "gradient"),
+        }
+        ends = {name: rank_interval(x, stored["restore"], acting) for name, x in measures.items()}
+        assert -0.3 < ends["weight"][0] < ends["weight"][1] < 0.2, model
+        assert ends["weight"][1] < ends["signed"][0], model
+        assert (
+            CHAPTER.spearman(
+                stored["signed"][CHAPTER.report].mean(0)[acting],
+                stored["restore"][CHAPTER.report].mean(0)[acting],
+            )
+            > signed_rank
+        )
+        assert ends["gradient"][0] > 0.95, model
+        mixed = stored["restore"][
+            :, torch.randperm(len(acting), generator=torch.Generator().manual_seed(0))
+        ]
+        assert rank_interval(measures["signed"], mixed, acting)[0] < 0.3  # the control
+
+
+def rank_interval(x, y, heads):
+    def rank(rows):
+        return torch.tensor(CHAPTER.spearman(x[rows].mean(0)[heads], y[rows].mean(0)[heads]))
+
+    return [float(end) for end in CHAPTER.interval(rank, CHAPTER.held_out, times=50)]
+
+
+# --- the side roads ------------------------------------------------------------------------------
+
+REPLACED = definitions(
+    "more/15_replacements", "results", "quarter", "gap", "FIELDS", "harms", "spearman", "agreement"
+)
+PATHS = definitions(
+    "more/15_paths", "lm", "model", "card", "stored", "quarter", "gap", "whole", "read", "looks"
+)
+
+
+def late(layer, head):
+    """The number of a head of SmolLM2 among those of layers 10 to 29."""
+    return (layer - 10) * 9 + head
+
+
+@pytest.mark.claim(103)
+def test_replacements_agree_on_heads_that_act_and_scramble_the_idle():
+    for rows in (slice(30), slice(30, 60)):
+        for harm in REPLACED.harms("SmolLM2", rows).values():
+            loudest = set(harm.abs().topk(4).indices.tolist())
+            assert {late(23, 3), late(20, 0), late(29, 1)} <= loudest
+    upper = torch.triu(torch.ones(4, 4), 1) > 0
+    for model in MODELS:
+        acting, idle = (REPLACED.agreement(model, idle)[upper] for idle in (False, True))
+        assert acting.min() > 0.4, model
+        assert idle.max() < 0.7, model
+        assert acting.mean() - idle.mean() > 0.25, model
+    # zeros hardly show that a head works against the answer
+    for model, against, most in (("SmolLM2", "24.4", -0.1), ("Gemma 3", "13.3", -0.2)):
+        harm, k = REPLACED.harms(model), CHAPTER.number(model, against)
+        assert harm["corrupted"][k] < most < -0.05 < harm["zeros"][k]
+    # 23.0 restores a tenth, and is not missed
+    restored = REPLACED.results["SmolLM2"]["restore"][REPLACED.quarter, late(23, 0)]
+    assert restored.mean() > 0.05 * REPLACED.gap("SmolLM2")
+    assert all(harm[late(23, 0)] < 0.03 for harm in REPLACED.harms("SmolLM2").values())
 
 
 @pytest.mark.long
 @pytest.mark.claim(104)
-def test_what_heads_of_layer_23_write_makes_24_4_look_at_the_answer():
-    """Of what heads tell others through their queries, in a quarter of the prompts."""
-    to_24_4, to_23_0, to_23_3 = (CHAPTER.found[f"to_{name}"] for name in ("24_4", "23_0", "23_3"))
-    assert in_sixty(to_24_4[:, head(23, 0)])[1] < -0.02
-    assert in_sixty(to_24_4[:, head(23, 3)])[1] < -0.05
-    whole = CHAPTER.effect[CHAPTER.sixty]
-    for sender in (head(20, 0), head(19, 2)):  # through 23.0 goes a part of what they restore
-        low, high = shares(to_23_0[:, sender], whole[:, sender], 1)
-        assert 0.2 < low < 0.3 < high < 0.4
+def test_what_heads_of_layer_23_write_tells_24_4_where_to_look():
+    to_24_4, to_23_0, to_23_3 = (
+        PATHS.stored[f"to_{name}"].mean(0) / PATHS.gap for name in ("24_4", "23_0", "23_3")
+    )
+    for sender in (late(20, 0), late(19, 2)):  # through 23.0 goes a part of what they restore
+        assert 0.2 < to_23_0[sender] / PATHS.whole[sender] < 0.4
+    assert to_24_4[late(23, 3)] < -0.05
+    assert to_24_4[late(23, 0)] < -0.05
     # the controls: a head that looks at the giver anyway, and all other senders
-    gaps = CHAPTER.gaps[CHAPTER.sixty]
-    assert CHAPTER.share(to_23_3, of=gaps).abs().max() < 0.03
-    others = [k for k in range(head(24, 4) // 9 * 9) if k // 9 != 13]
-    assert CHAPTER.share(to_24_4[:, others], of=gaps).abs().max() < 0.03
-    weights = {}
-    for name, chosen in (("none", []), ("tell", range(4)), ("look", (2, 4, 6, 7))):
-        layer = 22 if name == "look" else 23
-        weights[name] = looks_of_24_4([(layer, number) for number in chosen])
-    assert weights["none"].mean() < 0.4
-    assert (weights["tell"] - weights["none"]).mean() > 0.3
-    assert (weights["look"] - weights["none"]).mean().abs() < 0.05  # which look at it, too
-
-
-def looks_of_24_4(chosen):
-    """Its weight on the answer in corrupted runs in which some heads are put back, by prompt."""
-    found = []
+    assert to_23_3.abs().max() < 0.03
+    others = [k for k in range(late(24, 0)) if k // 9 != 13]
+    assert to_24_4[others].abs().max() < 0.03
+    rows = {name: [] for name in ("nothing", "movers", "23.3", "all")}
+    sets = {"nothing": [], "movers": [0, 1, 2], "23.3": [3], "all": range(4)}
     for template in (0, 7):
-        asked = recipe.some(recipe.drinks(CHAPTER.lm, template), 8)
-        for clean, corrupted, places in zip(
-            asked.clean, asked.corrupted, asked.places, strict=True
-        ):
-            edits = CHAPTER.put_back(CHAPTER.written(clean), chosen)
-            found.append(
-                CHAPTER.lm.model.trace(corrupted, edits=edits).pattern[24, 4, -1, places[0]]
-            )
-    return torch.stack(found)
+        asked = stories.some(stories.stories(PATHS.lm, template, "third"), 8)
+        for clean, corrupted, at in zip(asked.clean, asked.corrupted, asked.positions, strict=True):
+            runs = [PATHS.read(PATHS.lm.decode(ids)) for ids in (clean, corrupted)]
+            for name, heads in sets.items():
+                rows[name].append(PATHS.looks(*runs, heads)[at[:2]])
+    answer, other = torch.stack([torch.stack(row).mean(0) for row in rows.values()]).unbind(1)
+    nothing, movers, giver, everything = range(4)
+    assert answer[movers] > answer[nothing] + 0.1
+    assert answer[giver] < answer[nothing] + 0.05
+    assert other[giver] < other[nothing] / 2
+    assert answer[everything] > 0.55
 
 
-@pytest.mark.claim(106)
-def test_in_repeated_words_the_head_that_looks_most_restores_most():
-    weight = CHAPTER.followed.mean(0)
-    assert weight.argmax() == CHAPTER.copied.mean(0).argmax() == head(18, 6)
-
-    def rank(rows):
-        return CHAPTER.spearman(CHAPTER.followed[rows].mean(0), CHAPTER.copied[rows].mean(0))
-
-    low, high = CHAPTER.interval(rank, CHAPTER.texts)
-    drinks = CHAPTER.agreement(look_at(ANSWER), CHAPTER.effect, False)
-    assert drinks[2] < low < high < 0.6
-    share = CHAPTER.share(CHAPTER.copied, of=CHAPTER.moved)
-    assert share[head(24, 4)] < -0.1 < 0.3 < weight[head(24, 4)]  # works against it here, too
-    assert CHAPTER.found["induction_right"].mean() > 0.6
-
-
-# --- other claims ------------------------------------------------------------------------------
-
-
-@pytest.mark.claim(103)
-def test_ablations_name_the_same_loudest_heads_and_zeros_rank_differently():
-    harm = {
-        way: CHAPTER.share(x, of=CHAPTER.gaps[CHAPTER.sixty]) for way, x in CHAPTER.harm.items()
-    }
-    halves = torch.arange(60).split(30)
-    assert all(loudest_three(rows, 4) for rows in halves)
-    draw = torch.Generator().manual_seed(1)
-    found = []
-    for _ in range(200):
-        template = torch.randint(12, (12, 1), generator=draw)
-        names = torch.randint(5, (5,), generator=draw)
-        found.append(loudest_three((5 * template + names).flatten(), 6))
-    assert sum(found) > 0.92 * len(found)
-    alike = {
-        (a, b): float(CHAPTER.repeated(CHAPTER.harm[a], CHAPTER.harm[b]))
-        for a in harm
-        for b in harm
-    }
-    # the controls: one way in both halves
-    assert min(alike[way, way] for way in ("zero", "mean", "corrupted")) > 0.5
-    assert alike["other", "other"] < 0.3
-    for way in ("mean", "corrupted"):
-        assert alike["zero", way] < min(alike["zero", "zero"], alike[way, way]) - 0.25
-    # a ranking that hardly repeats itself: halves that mix the names, a template left out in turn
-    full, without = less("zero", "other"), []
-    for left in range(12):
-        without.append(less("zero", "other", [t for t in range(12) if t != left]))
-    spread = torch.tensor(without)
-    wide = 1.96 * (11 / 12 * (spread - spread.mean()).square().sum()).sqrt()
-    assert full - wide > 0.1
-    # replaced by a corrupted prompt's output 24.4 is seen to work against the answer, by zeros not
-    against = {way: in_sixty(x[:, head(24, 4)]) for way, x in CHAPTER.harm.items()}
-    assert against["corrupted"][1] < -0.02
-    assert harm["corrupted"][head(24, 4)] < -0.1 < harm["zero"][head(24, 4)]
-    # 23.0 restores a tenth, and is not missed
-    assert restored(23, 0)[0] > 0.05
-    assert all(in_sixty(x[:, head(23, 0)])[1] < 0.03 for x in CHAPTER.harm.values())
-
-
-def loudest_three(rows, most):
-    """Whether each way has 23.3, 20.0 and 29.1 among its loudest heads on these prompts."""
-    three = {head(23, 3), head(20, 0), head(29, 1)}
-    gaps = CHAPTER.gaps[CHAPTER.sixty][rows]
-    shares = (CHAPTER.share(x[rows], of=gaps).abs() for x in CHAPTER.harm.values())
-    return all(three <= set(each.topk(most).indices.tolist()) for each in shares)
-
-
-def less(one, other, templates=range(12), times=50):
-    """How much less two ways rank alike across parts of the templates than each with itself."""
-    draw, found = torch.Generator().manual_seed(1), []
-    x, y = (CHAPTER.harm[way].view(12, 5, 180)[list(templates)].mean(1) for way in (one, other))
-    for _ in range(times):
-        places = torch.randperm(len(x), generator=draw)
-        parts = places[: len(x) // 2], places[len(x) // 2 : len(x) // 2 * 2]
-        (a, b), (c, d) = ([z[rows].mean(0) for rows in parts] for z in (x, y))
-        rank = CHAPTER.spearman
-        found.append((rank(a, b) + rank(c, d) - rank(a, d) - rank(c, b)) / 2)
-    return float(torch.stack(found).mean())
-
-
-@pytest.mark.claim(102)
-def test_the_map_of_the_chapter_is_activation_patching():
-    """On a small model, from the first place at which the prompts differ."""
-    model = model_of(config_of(layers=3, d_ff=10, norm_kind="rms", positions="rotary"))
-    clean = ids_of(0, 7)
-    corrupted = clean.clone()
-    corrupted[3] = (clean[3] + 4) % 13
-    names = (
-        "streams",
-        "difference",
-        "patching_map",
-        "written",
-        "put_back",
-        "exchanged",
-        "mary",
-        "john",
-    )
-    chapter = definitions("15_causes", *names, "ids", "prompt", "lm", "layers", "heads", "model")
-    space = chapter.patching_map.__globals__
-    space.update(model=model, layers=3, mary=3, john=5)
-    metric = logit_difference(3, 5)
-    expected = activation_patching(model, clean, corrupted, metric)
-    assert_near(chapter.patching_map(clean, corrupted), expected[:, 3:])
-    counted = []
-    other = chapter.patching_map(
-        clean, corrupted, names=[5, 7], told=lambda steps: (counted.append(i) or i for i in steps)
-    )
-    asked = logit_difference(5, 7)
-    assert_near(other, activation_patching(model, clean, corrupted, asked)[:, 3:])
-    assert counted == [0, 1, 2, 3]
-    ends = [metric(model(ids[None])[0, -1]) for ids in (clean, corrupted)]
-    found = chapter.exchanged(corrupted, chapter.written(clean), (2, 1))
-    heads = activation_patching(model, clean, corrupted, metric, "z")
-    assert_near((found - ends[1]) / (ends[0] - ends[1]), heads[2, 1])  # in the last layer
-
-
-def test_prompts_of_ones_own_are_read_as_two_runs():
-    own = definitions("15_causes", "lm", "MOST", "read_pair")
-    text = "Mary met John|Anna, who left > Mary|John"
-    *runs, names = own.read_pair(text)
-    said = [own.lm.decode(one.tolist()) for one in runs]
-    assert said == ["Mary met John, who left", "Mary met Anna, who left"]
-    assert [own.lm.decode([name]) for name in names] == [" Mary", " John"]
-    for wrong, told in (
-        ("Mary met John", "then > and two answers"),
-        ("a | b > Mary|John", "then > and two answers"),
-        ("one two|seventeenthly > Mary|John", "choose words of equal length"),
-        ("one two > Mary|John", "two texts that differ"),
-        ("one two|three > Mary|Mary", "two answers"),
-        ("one two|three" + " and" * own.MOST + " > Mary|John", "among the last 12 tokens"),
-    ):
-        with pytest.raises(ValueError, match=told):
-            own.read_pair(wrong)
+# --- the theses as a list ------------------------------------------------------------------------
 
 
 @pytest.mark.claim(108)
+@pytest.mark.claim(122)
 def test_every_thesis_about_language_models_names_smollm2():
     for number, listed in theses().items():
         for thesis in listed if number >= "04" else ():
             read = {name for name in thesis["models"] if is_language_model(name)}
             assert not read or "smollm2" in thesis["models"], thesis["sentence"]
-    assert all("smollm2" in thesis["models"] for thesis in theses()["15"])
+    assert all({"smollm2", "gemma3"} <= thesis["models"].keys() for thesis in theses()["15"])
 
 
 def is_language_model(name):

@@ -744,7 +744,7 @@ def test_what_is_typed_in_jupyterlab_moves_every_map(notebook: Any) -> None:
 
 
 @pytest.mark.long
-def test_a_prompt_typed_into_chapter_15_gets_its_patching_map(page: Any, lab: Any) -> None:
+def test_a_prompt_typed_into_chapter_15_gets_its_three_shares(page: Any, lab: Any) -> None:
     """Its first maps move, too; of the cells between them and the box, what they define is run."""
     notebook = nbformat.read(ROOT / "chapters" / "15_causes.ipynb", as_version=4)
     code = {cell.id: cell.source for cell in notebook.cells if cell.cell_type == "code"}
@@ -755,9 +755,9 @@ def test_a_prompt_typed_into_chapter_15_gets_its_patching_map(page: Any, lab: An
         nodes = ast.parse(code[name]).body
         code[name] = ast.unparse(ast.Module([n for n in nodes if isinstance(n, defines)], []))
     check_sliders_move_pixels(run_in_lab(page, lab, list(code.values())[: box + 1]).last)
-    panel = page.locator(".widget-vbox", has=page.locator(".widget-hprogress"))
+    panel = page.locator(".widget-vbox", has=page.locator(".widget-hslider"))
     panel.wait_for(state="attached", timeout=300_000)
-    typed = panel.locator("input")
+    typed = panel.locator(".widget-text input")
     for text, sentence in (
         ("Mary met John > Mary|John", "two texts that differ"),
         ("The capital of France|Italy is the city of > Paris|Rome", "logit difference: clean"),
@@ -765,6 +765,5 @@ def test_a_prompt_typed_into_chapter_15_gets_its_patching_map(page: Any, lab: An
         typed.fill(text)
         typed.press("Enter")
         panel.get_by_text(sentence).wait_for(timeout=60_000)
-    panel.locator("img[alt*='Paris']").wait_for(timeout=120_000)
-    assert "width: 100%" in panel.locator(".progress-bar").get_attribute("style")
+    panel.locator("img[alt*='France|Italy']").wait_for(timeout=120_000)
     assert page.errors == []
