@@ -5,20 +5,22 @@ tests/explain/test_heads.py; relevance and gates, as the recipes have them, in
 tests/recipes/test_relevance.py and test_gates.py.
 """
 
+import random
 from dataclasses import replace
 
 import pytest
 import torch
 from chapter_code import definitions
+from gemma import gemma_or_skip
 
 from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.explain import heads
-from attnlib.models import Transformer
+from attnlib.models import KVCache, Transformer, TransformerConfig
 from attnlib.pretrained import card, load
 from attnlib.trace import Trace, merge_words
 from attnlib.training import token_stream
-from recipes import translation
+from recipes import copying, translation
 from recipes.gates import (
     HIGH,
     LOW,
@@ -37,7 +39,12 @@ pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "10_heads",
     *("encoder", "pieces", "read", "relation", "same_length", "maps_of", "unmarked", "at_offsets"),
-    *("chosen", "against_offset", "drawn", "usual", "nearest", "exchanged", "random_heads"),
+    *("against_offset", "drawn", "usual", "nearest", "random_heads"),
+)
+PAGE = definitions("10_heads", "THINGS", "prompts")
+GOVERNORS = definitions(
+    "more/10_governors",
+    *("encoder", "pieces", "read", "relation", "same_length", "maps_of", "exchanged"),
     *("E", "inside", "prepared", "gathered", "finished", "probe", "finds", "replaced"),
 )
 ROLES = definitions(
@@ -58,6 +65,7 @@ PRUNING = definitions(
     *("properties", "commonest", "difference", "beside_null"),
 )
 HALF = 250
+SMALL = {"vocab_size": 3, "d_model": 12, "layers": 2, "heads": 3, "d_ff": 16, "max_len": 12}
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +239,7 @@ def test_order_and_kind_of_word_carry_the_heads_and_words_alone_do_not(minilm):
         replace(one, words=tuple(one.words[i] for i in o.tolist()))
         for one, o in zip(some, order, strict=True)
     ]
-    others = [CHAPTER.exchanged(one, words_of, generator) for one in some]
+    others = [GOVERNORS.exchanged(one, words_of, generator) for one in some]
     assert all(a.tags == b.tags and a.words != b.words for a, b in zip(others, some, strict=True))
     straight, moved = ([torch.arange(len(o)) for o in order], [o.argsort() for o in order])
     rates = {}
@@ -345,9 +353,9 @@ def test_features_equal_their_definitions():
 @pytest.mark.claim(66)
 def test_what_a_map_carries_is_a_small_part_of_what_a_word_knows(minilm):
     _, sentences, texts, *_, words, _ = minilm
-    all_read, generator = CHAPTER.prepared(texts, words), torch.Generator().manual_seed(0)
+    all_read, generator = GOVERNORS.prepared(texts, words), torch.Generator().manual_seed(0)
     for (name, reverse), named in ((("det", False), 8), (("pobj", False), 0)):
-        hits = CHAPTER.replaced((name, reverse), sentences, all_read, HALF, generator)
+        hits = GOVERNORS.replaced((name, reverse), sentences, all_read, HALF, generator)
         after = heads.pooled(hits["after"]).item()
         assert after > heads.pooled(hits["null"]) + 0.1
         before = heads.pooled(hits["before"]).item()
@@ -364,6 +372,101 @@ def test_what_a_map_carries_is_a_small_part_of_what_a_word_knows(minilm):
         assert max(right[h] for h in range(12) if h != named) > 0.5 * right[named]
         anew = zip(hits["anew", named], hits["after"], strict=True)  # a probe of its own
         assert heads.interval([now.float() - then.float() for now, then in anew])[1] < 0
+
+
+# --- what depends on heads ------------------------------------------------------------------------
+
+
+def copying_of(name):
+    return card("copying")["models"][name]
+
+
+def codes(right):
+    """How many codes are right: all four digits."""
+    return sum(n == 4 for n in right)
+
+
+@pytest.mark.parametrize(("name", "enough", "lost"), [("smollm2", "8", 0.1), ("gemma3", "1", 0)])
+def test_codes_are_lost_with_the_heads_that_look_at_them(name, enough, lost):
+    """The stored run: as it is, without the heads, and without others of the same layers."""
+    measured = copying_of(name)
+    assert codes(measured["as it is"]) == copying.REPORTED
+    assert codes(measured["without"][enough]) <= lost * copying.REPORTED
+    taken = [tuple(head) for head in measured["ranking"][: int(enough)]]
+    for count, draws in measured["others"].items():
+        for control in draws:
+            assert codes(control["right"]) >= 0.95 * copying.REPORTED
+            assert not {tuple(head) for head in control["heads"]} & set(taken)
+            layers = {layer for layer, _ in measured["ranking"][: int(count)]}
+            assert {layer for layer, _ in control["heads"]} == layers
+    scores = torch.tensor(measured["scores"])
+    ranking = [scores[layer, head].item() for layer, head in measured["ranking"]]
+    assert ranking == sorted(scores.flatten().tolist(), reverse=True)[: len(ranking)]
+    for there in measured["moved"].values():  # it is no fixed offset
+        assert there[0] > ranking[0] - 0.1
+
+
+def test_in_smollm2_the_first_heads_can_go_alone():
+    without = copying_of("smollm2")["without"]
+    assert codes(without["1"]) == codes(without["2"]) == copying.REPORTED
+    assert 0.3 * copying.REPORTED < codes(without["4"]) < 0.9 * copying.REPORTED
+
+
+def test_the_page_asks_for_the_codes_of_the_recipe():
+    assert PAGE.prompts(35, 0) == copying.prompts(35, 0)
+    assert PAGE.prompts(5, 1) == copying.prompts(5, 1)
+
+
+def copied_anew(lm, enough, stored):
+    """Codes right on twelve prompts: as it is, without the heads, without others."""
+    config, ranking = lm.model.config, [tuple(head) for head in stored["ranking"]]
+    drawn = copying.prompts(12, seed=5)  # other prompts
+    _, _, means = copying.looked_up(lm.model, copying.read(lm, drawn[:4]))
+    asked, rng = copying.read(lm, drawn[4:]), random.Random(0)
+    taken = ranking[:enough]
+    sets = [[], taken, copying.others(taken, ranking, config.heads, rng)]
+    return [codes(copying.right_digits(lm.model, asked, heads, means)) for heads in sets]
+
+
+@pytest.mark.slow
+def test_smollm2_loses_the_code_and_keeps_it_without_others():
+    whole, without, others = copied_anew(pretrained.smollm2(), 8, copying_of("smollm2"))
+    assert whole == 8
+    assert without <= 2
+    assert others >= 7
+
+
+@pytest.mark.slow
+def test_gemma3_loses_the_code_with_one_head():
+    gemma_or_skip()
+    lm, stored = pretrained.gemma3(), copying_of("gemma3")
+    whole, without, others = copied_anew(lm, 1, stored)
+    assert stored["ranking"][0] == [11, 2]
+    assert (whole, without, others) == (8, 0, 8)
+
+
+def test_a_head_that_is_taken_away_writes_what_stands_in_its_place():
+    """In a small model, whose three tokens are often right by chance."""
+    torch.manual_seed(0)
+    model = Transformer(replace(TransformerConfig.gpt2(), **SMALL)).eval()
+    ids = torch.randint(0, 3, (30, 9))
+    before = KVCache(2)
+    model.hidden(ids[:, :-5], cache=before)
+    asked = copying.Asked(ids, torch.zeros(30, 4).long(), before)
+    assert copying.looked_up(model, asked)[2].shape == (2, 3, 4, 4)
+    loud = 100 * torch.randn(2, 3, 4, 4)
+    put = {("z", 0): lambda z: torch.cat([loud[0, :1].expand(30, -1, -1, -1), z[:, 1:]], 1)}
+
+    def expected(edits):
+        x = model.embed(ids[:, -5:-1], 4)
+        for state in model.run(x, cache=copying.cache_of(asked), edits=edits):
+            x = state.resid_post
+        said = model.unembed(model.final_norm(x)).argmax(-1)
+        return (said == ids[:, -4:]).sum(1).tolist()
+
+    assert copying.right_digits(model, asked, [], loud) == expected(None) != expected(put)
+    assert copying.right_digits(model, asked, [(0, 0)], loud) == expected(put)
+    assert before.length == 4
 
 
 # --- a translating transformer --------------------------------------------------------------------

@@ -70,7 +70,7 @@ def settings_of(name):
 
 RESULTS = {f"translator-{what}" for what in ("lengths", "heads", "gates", "pruned")}
 WITHOUT_FIT = {"reviews-bpe", "recall", "syntax", "guided", "key-width", "geometry", "causes"}
-WITHOUT_FIT |= {"numerals", "suspects", "today", "causes-gemma3"}
+WITHOUT_FIT |= {"numerals", "suspects", "today", "causes-gemma3", "copying"}
 APART = {"ngram-seeds", "variants"}  # results in a folder of their own
 WITHOUT_FIT |= RESULTS | APART
 
