@@ -42,7 +42,9 @@ last of the repeated words is another; induction_renamed_*: the word that follow
 the three words before the last are those of the other sequence; fork_weight: to the answer, the
 other word, the word before the last. values_giver, values_between, values_last (60, n): the clean
 values of these sources alone. turned (60, n): in the clean run a head's weights on answer and giver
-are exchanged; averaged (60, n): its row is the mean over the template. control_* (60, n), put in
+are exchanged; averaged (60, n): its row is the mean over the template. maps_restored, maps_broken
+(240,): the last rows of all heads at once are the clean run's in the corrupted run, or the reverse,
+while values are computed anew. control_* (60, n), put in
 the corrupted run: weights and values of another pair of names, weights_wrong where the other of the
 two gives there; whole: the output in a prompt of another template. terms (60, n, 5, 3), means over
 four forms: weight times what the head writes for answer, other name, giver, first token and the
@@ -377,6 +379,22 @@ def each_block(study: Study, template: int) -> dict[str, Tensor]:
     }
 
 
+def all_maps(study: Study, template: int) -> dict[str, Tensor]:
+    """The last rows of all heads exchanged at once, in either direction; values stay live."""
+    model, asked = study.lm.model, stories.stories(study.lm, template)
+    clean, corrupted = both(study, asked)
+    layers = range(model.config.layers)
+
+    def with_rows(run: Run, donor: Run) -> Tensor:
+        rows = [donor.pattern[:, layer, :, None] for layer in layers]
+        return patches.changed(model, asked, run, put(rows, "pattern", layers))
+
+    return {
+        "maps_restored": with_rows(corrupted, clean),
+        "maps_broken": with_rows(clean, corrupted),
+    }
+
+
 def frozen(study: Study, template: int) -> dict[str, Tensor]:
     """What a head restores while feed-forward blocks keep what they added to the corrupted run."""
     asked = stories.some(stories.stories(study.lm, template), 4)
@@ -543,6 +561,7 @@ def later_jobs(study: Study, sets: dict[str, list[list[int]]]) -> list[Job]:
         *of_all(under, "renamed"),
         *of_all(controls),
         *of_all(frozen),
+        *of_all(all_maps),
         *of_all(repaired, sets),
         *of_all(ablated),
         *(of_all(listened) if study.receivers else []),

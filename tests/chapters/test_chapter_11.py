@@ -276,7 +276,7 @@ def test_number_stays_readable_where_a_patch_of_the_noun_does_nothing(smollm2, g
         assert smollm2.restored(28, after, tokens_on=3) > 0.9  # the last token
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.claim(75)
 def test_two_probes_that_read_alike_do_not_move_the_verb_alike(smollm2):
     """Of nouns dealt anew, and in another text; random bits are read, and move nothing."""

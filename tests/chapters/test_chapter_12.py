@@ -16,8 +16,9 @@ pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
     "12_identifiability",
     *("parts", "shortest", "score_map", "free_directions", "interval", "lead", "kept"),
-    *("part", "farthest", "freedom", "tau", "four_taus", "of_classifier", "generator"),
+    *("head_parts", "lengths", "ranks", "tau", "three_taus", "of_classifier", "generator"),
 )
+ADVERSARY = definitions("more/12_adversary", "farthest", "freedom")
 REACH = definitions("more/12_reach", "score_map", "jacobian", "trained", "distance")
 KEEP = ("v", "head_outputs")
 TEXT = "the plot is thin, the jokes are old, and yet i would see it again with my friends"
@@ -80,11 +81,13 @@ def test_a_null_space_of_one_size_leaves_an_even_row_free_and_a_peaked_one_bound
 
 
 def test_a_weight_is_bound_by_the_row_and_by_the_nullity():
-    found = torch.tensor([[CHAPTER.kept(p, k).mean() for k in (1, 6, 12)] for p in (0.1, 0.5, 0.9)])
-    assert (found.diff(dim=0) > 0.01).all()
-    assert (found.diff(dim=1) < 0).all()
-    assert found[0, 2] < 0.01
-    assert found[2].min() > 0.85
+    shares = torch.tensor(
+        [[CHAPTER.kept(p, k).mean() for k in (1, 6, 12)] for p in (0.1, 0.5, 0.9)]
+    )
+    assert (shares.diff(dim=0) > 0.01).all()
+    assert (shares.diff(dim=1) < 0).all()
+    assert shares[0, 2] < 0.01
+    assert shares[2].min() > 0.85
     assert CHAPTER.kept(0.9, 12, among=True).max() < 0.01  # its values among the others'
 
 
@@ -119,9 +122,40 @@ def test_the_rank_grows_with_the_length_up_to_the_values_and_one():
             ranks = ident.numerical_rank(ident.with_ones(T))
             assert (ranks == min(n, 33)).all()
             assert n < 33 or (ident.numerical_rank(T) == 32).all()
-        words = minilm.model.W_E[ids[:70], :32].double()  # without positions
-        distinct = len(ids[:33].unique())
-        assert int(ident.numerical_rank(ident.with_ones(words[:33]))) == distinct < 33
+
+
+def test_a_repeated_token_frees_a_direction_where_values_know_no_positions():
+    """The first layer of SmolLM2; at the same length its later layers are not free."""
+    smollm2, text = pretrained.smollm2(), reviews("imdb").test.texts[51]
+    ids = torch.tensor(smollm2.encode(text))[:60]
+    assert len(ids.unique()) < 60
+    _, T = CHAPTER.head_parts(smollm2, ids, 0)
+    assert (ident.numerical_rank(ident.with_ones(T)) == len(ids.unique())).all()
+    _, later = CHAPTER.head_parts(smollm2, ids, 5)
+    assert (ident.numerical_rank(ident.with_ones(later)) == 60).all()
+
+
+def test_the_peaked_rows_of_a_language_model_keep_their_strongest_weight():
+    """With 31 free directions, and a uniform row with the same values does not."""
+    smollm2, text = (
+        pretrained.smollm2(),
+        next(t for t in reviews("imdb").test.texts[53:] if len(t) > 900),
+    )
+    ids = torch.tensor(smollm2.encode(text))[:96]
+    assert len(ids) == 96
+    A, T = CHAPTER.head_parts(smollm2, ids, 15)
+    uniform, shares = torch.full((96,), 1 / 96).double(), []
+    for row, T_head in zip(A[:4, -1], T[:4], strict=True):
+        row = row / row.sum()
+        k, N = int(row.argmax()), ident.null_space(T_head)
+        assert N.shape[1] >= 31
+        goal = -torch.eye(96)[k]
+        shares.append((ident.extreme_weights(row, N, goal)[k] / row[k]).item())
+        if k != 0:  # the first token's value is unlike all others
+            assert ident.extreme_weights(uniform, N, goal)[k] < 0.5 / 96
+    assert min(shares) > 0.8
+    word = -torch.eye(96)[40]
+    assert ident.extreme_weights(uniform, N, word)[40] < 0.5 / 96
 
 
 # -- what the head can make --------------------------------------------------------------------
@@ -178,20 +212,43 @@ def test_accuracy_depends_on_d_k_only_with_the_divisor_of_the_released_code():
 
 
 def test_the_adversary_of_chapter_07_does_not_need_the_null_space():
-    sentences = CHAPTER.freedom("rt-lstm", "rotten_tomatoes", 30)
+    sentences = ADVERSARY.freedom("rt-lstm", "rotten_tomatoes", 30)
     assert sentences[:, 0].max() == 0
     assert sentences[:, 3].mean() > 0.4
-    long = CHAPTER.freedom("imdb-lstm", "imdb", 2, 200)
+    long = ADVERSARY.freedom("imdb-lstm", "imdb", 2, 200)
     assert (long[:, 1] > 0.3).all()
     assert (long[:, 4] < long[:, 3] - 0.2).all()
 
 
+def test_all_maps_with_the_same_output_share_their_effective_attention(real):
+    A, T, _, N = real
+    other = ident.extreme_weights(A[0], N, -torch.eye(len(A))[int(A[0].argmax())])
+    rows = torch.stack([A[0], other, A[1]])
+    assert (rows[0] - rows[1]).abs().max() > 0.05
+    effective = ident.effective_attention(rows, T)
+    assert torch.allclose(effective[0], effective[1], atol=1e-8)
+    assert (effective[0] - effective[2]).abs().max() > 1e-3  # a row with another output
+    assert torch.allclose(effective, rows - rows @ N @ N.T, atol=1e-8)
+
+
 def test_effective_attention_is_above_chance_and_no_better_than_attention():
-    found = CHAPTER.of_classifier("imdb-average", 8)
-    plain, effective, by_norm, random = found.T
+    plain, effective, random = CHAPTER.of_classifier("imdb-average", 8).T
     assert (plain > effective).all()
     assert (effective - random).mean() > 0.1
-    assert (by_norm - plain).mean() > 0.03
-    less = CHAPTER.of_classifier("imdb-lstm", 8)
-    assert (less[:, 1] - less[:, 0]).mean() < 0.08
-    assert (less[:, 2] - less[:, 0]).mean() < 0.03
+    plain, effective, _ = CHAPTER.of_classifier("imdb-lstm", 8).T
+    assert (effective - plain).mean() < 0.08
+
+
+def test_nearly_each_token_could_lead_in_three_heads_of_four_of_the_last_layer(classifier):
+    """The control is the layer below, with as many free directions and peaked rows."""
+    texts = reviews("rotten_tomatoes").test.texts
+    traces = (classifier.trace(text, keep=KEEP) for text in texts[:200])
+    count = torch.zeros(2, 4)
+    for trace in [trace for trace in traces if len(trace.tokens) == 20][:3]:
+        A, T, _ = CHAPTER.parts(trace, classifier.model.encoder.blocks)
+        for layer, head in [(1, 0), (1, 1), (1, 2), (0, 0), (0, 1)]:
+            a, N = A[layer, head, 0], ident.null_space(T[layer, head])
+            leads = sum(CHAPTER.lead(a, N, k) > 1e-6 for k in range(20))
+            count[layer, head] += leads / 3
+    assert count[1, :3].min() > 16
+    assert count[0, :2].max() < 10

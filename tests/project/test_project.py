@@ -27,7 +27,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent.parent
 LIBRARY = ROOT / "attnlib"
 CHECKPOINTS = LIBRARY / "checkpoints"
-CLAIMS = {*range(1, 113), *range(118, 122)}
+CLAIMS = {*range(1, 123)}
 CONDA_NAMES = {"torch": "pytorch-cpu"}
 COME_ALONG = {  # imported by attnlib, and required by the package that is named
     "huggingface-hub": "tokenizers",

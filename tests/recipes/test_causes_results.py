@@ -432,3 +432,10 @@ def test_the_head_that_works_against_the_answer_repairs(both):
     for layer, head in (broken, against):
         others[layer * both.heads + head] = 0
     assert others.max() < change(against).mean() / 2
+
+
+def test_all_maps_together_carry_much_though_the_loudest_alone_carries_nothing(both):
+    """Rows of all heads at once, values live: what one row brings depends on the others."""
+    gap = both["clean"] - both["corrupted"]
+    assert share(both["maps_broken"], gap)[1] < -0.8
+    assert share(both["maps_restored"], gap)[0] > 0.1
