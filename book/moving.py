@@ -18,7 +18,7 @@ def moving(site: Path = BUILD / "book" / "html", target: Path = ROOT / "docs") -
     """Write the animation, a frame for each act of the visitor, and return its file."""
     frames = []
     with browser() as started:
-        page = started.new_page(viewport={"width": 1000, "height": 1150})
+        page = started.new_page(viewport={"width": 1000, "height": 1500})
         page.goto((site / "index.html").as_uri())
         game = page.locator(".suspects")
         box = game.bounding_box()
@@ -26,7 +26,7 @@ def moving(site: Path = BUILD / "book" / "html", target: Path = ROOT / "docs") -
 
         def photographed() -> None:
             # the height that the game has at its end, so that all frames are of one size
-            shot = page.screenshot(full_page=True, clip=box | {"height": 900})
+            shot = page.screenshot(full_page=True, clip=box | {"height": 1230})
             frames.append(Image.open(io.BytesIO(shot)).convert("RGB"))
 
         photographed()
