@@ -43,7 +43,7 @@ MARKDOWN = (
     )
 )
 UNSEEN = {"Exercises", "Side roads", "References", "Appendix"}  # headings of what is not lectured
-CLAIMS = ("What to remember", "What we claim")  # the heading over the theses
+CLAIMS = "What to remember"  # the heading over the theses
 WORDS = 60  # on a slide, at most
 LINES, WIDTH = 7, 80  # of what is printed on a slide: more is for a reader, not for the last row
 PRINTED = 36  # words of it, so that a sentence to notice has room
@@ -165,7 +165,7 @@ class Lecture:
             return
         elif block.startswith("<details") and self.slides:
             self.slides[-1].folds.append(MARKDOWN.render(block))
-        elif self.heading in (*CLAIMS, "One surprise", "Three questions"):
+        elif self.heading in (CLAIMS, "Three questions"):
             self.closing(block)
         elif block.startswith("**Predict"):
             self.flush()
@@ -208,7 +208,7 @@ class Lecture:
         if last.heading == self.heading:
             last.shown += shown
         else:
-            self.add("claims" if self.heading in CLAIMS else "list", shown)
+            self.add("claims" if self.heading == CLAIMS else "list", shown)
 
     def has_room(self, text: str) -> bool:
         """Whether what a cell prints can be read on a slide, with what is there already."""
@@ -255,7 +255,7 @@ def lecture(notebook: NotebookNode) -> list[Slide]:
         else:
             made.text(cell)
     made.flush()
-    return sorted(made.slides, key=lambda slide: slide.heading in CLAIMS)
+    return sorted(made.slides, key=lambda slide: slide.heading == CLAIMS)
 
 
 def stopwatch(minutes: float) -> str:

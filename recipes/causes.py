@@ -406,12 +406,12 @@ def frozen(study: Study, template: int) -> dict[str, Tensor]:
 # --- sets of heads ------------------------------------------------------------------------------
 
 
-def chosen_sets(study: Study, found: dict[str, Tensor]) -> dict[str, list[list[int]]]:
+def chosen_sets(study: Study, measured: dict[str, Tensor]) -> dict[str, list[list[int]]]:
     """Sets of heads, as (layer, head), chosen on the first half of the prompts."""
     H = study.lm.model.config.heads
-    half = slice(len(found["restore"]) // 2)
-    restored = found["restore"][half].mean(0)
-    weight = found["weight"][half, study.first * H :, 0].mean(0)
+    half = slice(len(measured["restore"]) // 2)
+    restored = measured["restore"][half].mean(0)
+    weight = measured["weight"][half, study.first * H :, 0].mean(0)
     sets = {}
     for name, score in (("loud", restored.abs()), ("helping", restored), ("looking", weight)):
         order = score.argsort(descending=True).tolist()
@@ -584,8 +584,8 @@ def measure(name: str, steps: int | None, folder: Path) -> Path:
     study = STUDIES[name]
     queue = first_jobs(study)
     sets = chosen_sets(study, gathered(sweep(name, folder, queue, run_job)))
-    found = gathered(sweep(name, folder, [*queue, *later_jobs(study, sets)], run_job))
-    return stored(name, folder, found, sets)
+    measured = gathered(sweep(name, folder, [*queue, *later_jobs(study, sets)], run_job))
+    return stored(name, folder, measured, sets)
 
 
 def run_job(job: Job) -> dict[str, list[float]]:
@@ -595,11 +595,11 @@ def run_job(job: Job) -> dict[str, list[float]]:
 
 
 def stored(
-    name: str, folder: Path, found: dict[str, Tensor], sets: dict[str, list[list[int]]]
+    name: str, folder: Path, measured: dict[str, Tensor], sets: dict[str, list[list[int]]]
 ) -> Path:
     """Write card and history."""
     study = STUDIES[name]
-    history = save_history(name, {key: values.half() for key, values in found.items()}, folder)
+    history = save_history(name, {key: values.half() for key, values in measured.items()}, folder)
     facts = {
         "model": study.lm.name,
         "first": study.first,

@@ -16,17 +16,8 @@ ROOT = Path(__file__).parent.parent
 CHAPTERS = ROOT / "chapters"
 WIDTH = 88  # of a line of code
 LONGEST_RUN = 80  # seconds
-CLOSING = (
-    "What we claimed and checked",
-    "What surprised us",
-    "Three questions to take away",
-    "Exercises",
-    "References",
-)
-# Of a main road, which may have an appendix after them.
+# The last headings of a main road, which may have an appendix after them.
 CLOSE = ("What to remember", "Three questions", "Exercises", "Side roads", "References")
-# Of a main road that still waits for its honest hour.
-CLOSE_BEFORE = ("What we claim", "One surprise", *CLOSE[1:])
 TIME = re.compile(r"^\*\*Time\*\* (\d+) min to read · (\d+) s to run on two cores$", re.M)
 KEPT_METADATA = {"kernelspec", "language_info", "attnlib", "title"}
 DROPPED = {"execution", "ExecuteTime", "execution_time", "slideshow"}  # metadata of cells
@@ -85,11 +76,6 @@ def headings(notebook: NotebookNode) -> list[tuple[int, str]]:
 
 def is_main_road(notebook: NotebookNode) -> bool:
     """Whether a chapter keeps the bounds of a main road (see road_rules), and closes like one."""
-    return is_honest(notebook) or (2, CLOSE_BEFORE[0]) in headings(notebook)
-
-
-def is_honest(notebook: NotebookNode) -> bool:
-    """Whether a main road has its honest hour: it ends with what to remember."""
     return (2, CLOSE[0]) in headings(notebook)
 
 
@@ -214,16 +200,14 @@ def has_a_slider(notebook: NotebookNode) -> list[str]:
 
 
 def closes_well(notebook: NotebookNode) -> list[str]:
-    texts, closing = [text for _, text in headings(notebook)], CLOSING
-    if is_main_road(notebook):
-        closing = CLOSE if is_honest(notebook) else CLOSE_BEFORE
-        texts = texts[: texts.index("Appendix")] if "Appendix" in texts else texts
-    missing = [title for title in closing if title not in texts]
+    texts = [text for _, text in headings(notebook)]
+    texts = texts[: texts.index("Appendix")] if "Appendix" in texts else texts
+    missing = [title for title in CLOSE if title not in texts]
     if missing:
         return [f"closing section missing: {title!r}" for title in missing]
-    if tuple(texts[-len(closing) :]) != closing:
-        return [f"the last headings should be, in this order: {', '.join(closing)}"]
-    return [f"the section {title!r} is empty" for title in closing if not section(notebook, title)]
+    if tuple(texts[-len(CLOSE) :]) != CLOSE:
+        return [f"the last headings should be, in this order: {', '.join(CLOSE)}"]
+    return [f"the section {title!r} is empty" for title in CLOSE if not section(notebook, title)]
 
 
 def was_executed(notebook: NotebookNode) -> list[str]:

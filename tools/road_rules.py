@@ -4,8 +4,8 @@ A chapter is a main road once it ends with *What to remember*; then the rules be
 minutes are those that two readers needed: words outside folds / 60 + lines of visible code / 4, of
 all markdown but formulas, fenced code, addresses of links and the references.
 
-A road that still ends with *What we claim*, and a side road, count as they did before: words / 120
-+ lines / 10 + 1.5 for every **Predict**, with what stands in folds but for its tables.
+A side road is counted as quicker reading: words / 120 + lines / 10 + 1.5 for every **Predict**,
+with what stands in folds but for its tables.
 """
 
 import ast
@@ -19,7 +19,6 @@ from typing import Any
 from chapter_rules import (
     CHAPTERS,
     CLOSE,
-    CLOSE_BEFORE,
     LONGEST_RUN,
     ROOT,
     RULES,
@@ -30,7 +29,7 @@ from chapter_rules import (
     header,
     header_is_complete,
     is_folded,
-    is_honest,
+    is_main_road,
     prose,
     references_are_known,
     section,
@@ -84,7 +83,7 @@ def lines(notebook: NotebookNode) -> int:
 def minutes(notebook: NotebookNode) -> float:
     """How long a reader takes, by the formula; see the top of this file."""
     text = prose(notebook)
-    if is_honest(notebook):
+    if is_main_road(notebook):
         return words(FOLD.sub("", text)) / 60 + lines(notebook) / 4
     predictions = len(re.findall(r"^\*\*Predict", text, re.M))
     return words(text) / 120 + lines(notebook) / 10 + 1.5 * predictions
@@ -97,7 +96,7 @@ def tells_its_minutes(notebook: NotebookNode) -> list[str]:
         complaints.append(f"the header says {told.read} min, words and code say {needed:.0f}")
     if told.read > MINUTES:
         complaints.append(f"{told.read} min to read, {MINUTES} at most")
-    most = 30 if is_honest(notebook) else LONGEST_RUN
+    most = 30 if is_main_road(notebook) else LONGEST_RUN
     if told.run > most:
         complaints.append(f"{told.run} s to run, {most} at most")
     return complaints
@@ -115,7 +114,7 @@ def marks_open_a_paragraph(notebook: NotebookNode) -> list[str]:
 def claims_its_theses(notebook: NotebookNode) -> list[str]:
     number = header(notebook).title[:2]
     wanted = [plain(thesis["sentence"]) for thesis in theses().get(number, [])]
-    title, most = (CLOSE[0], 5) if is_honest(notebook) else (CLOSE_BEFORE[0], 7)
+    title, most = CLOSE[0], 5
     told = re.split(r"^[-*\d.]+ ", section(notebook, title), flags=re.M)
     said = [plain(item) for item in told if item.strip()]
     if said == wanted and 3 <= len(said) <= most:

@@ -2,8 +2,7 @@
 
 For authors. A chapter is a main road once it ends with the headings *What to remember* · *Three
 questions* · *Exercises* · *Side roads* · *References*, and, if it needs one, *Appendix*. Then
-tools/road_rules.py holds it to its honest minutes, and says how they are counted. Chapters that
-have not been rebuilt yet end with *What we claim* · *One surprise* in place of the first.
+tools/road_rules.py holds it to its honest minutes, and says how they are counted.
 
 - *What to remember* is a list of three to five sentences: those of chapters/theses.toml, in order.
   The three questions have their answers in a fold.

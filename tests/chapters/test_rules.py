@@ -9,8 +9,7 @@ For authors, what the rules in tools/chapter_rules.py ask of chapters/NN_name.ip
   comment talks to a tool. There are a **Predict**, a **Notice**, and a slider (AttentionView,
   explore or Frames).
 - A cell whose code is the idea is tagged "slide", and has one in the lecture.
-- The last headings: What we claimed and checked · What surprised us · Three questions to take
-  away · Exercises · References, none empty. A main road ends otherwise: see test_roads.py.
+- The last headings are those of test_roads.py, none empty.
 - A reference is an item of the list under References; it tells the year and ends with its key in
   references.bib in backticks: "- Elman (1990), *Finding Structure in Time*. `elman1990`".
 - Alt text of 20 characters or more, without braces: in Markdown, and for an output picture in its
@@ -46,14 +45,14 @@ HEADER = """\
 
 **Time** 5 min to read · 12 s to run on two cores"""
 CLOSE = """\
-## What we claimed and checked
+## What to remember
 All of it.
-## What surprised us
-Nothing.
-## Three questions to take away
+## Three questions
 Why? How? When?
 ## Exercises
 None yet.
+## Side roads
+None.
 ## References
 - Elman (1990), *Finding Structure in Time*. `elman1990`"""
 
@@ -150,7 +149,7 @@ BROKEN = [
     (rules.asks_and_tells, "Predict", replace(1, "**Predict.**", "Think.")),
     (rules.asks_and_tells, "Notice", replace(3, "**Notice.**", "See.")),
     (rules.has_a_slider, "no slider", code("print(1)")),
-    (rules.closes_well, "What surprised us", replace(4, "## What surprised us\n", "")),
+    (rules.closes_well, "Three questions", replace(4, "## Three questions\n", "")),
     (rules.closes_well, "order", replace(4, "## References\n", "## References\n## More\n")),
     (rules.closes_well, "empty", replace(4, "None yet.", "")),
     (rules.was_executed, "not executed", lambda n: n.cells[2].update(execution_count=None)),

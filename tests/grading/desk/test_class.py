@@ -84,7 +84,7 @@ def odd_ones() -> dict[str, Student]:
             every(CRASHED) | {BY_HAND: (0.0, PERSON)},
             "(status 3) in cell",
         ),
-        "loops": Student(loop, FULL | {"attend": (0.0, PERSON)}, "twice: timed out after 4 s"),
+        "loops": Student(loop, FULL | {"attend": (0.0, PERSON)}, "twice: timed out after"),
         "wrong": Student(
             with_answer(attend=f"{say}    w = (q @ k.mT).softmax(-1)\n    return w @ v, w"),
             FULL | {"attend": attend},
