@@ -29,7 +29,13 @@ from book.ways import with_ways
 
 HERE = Path(__file__).parent
 WIDGETS = ROOT / "attnlib" / "widgets"
-DOCUMENTS = ("docs/teaching.md", "docs/library.md", "docs/architecture.md", "CONTRIBUTING.md")
+DOCUMENTS = (
+    "docs/installing.md",
+    "docs/teaching.md",
+    "docs/library.md",
+    "docs/architecture.md",
+    "CONTRIBUTING.md",
+)
 TOCTREE = "\n```{{toctree}}\n:hidden:\n:caption: {}\n\n{}\n```\n"
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
 

