@@ -369,7 +369,7 @@ def gemma():
     return lm.model, ids, states_of(lm.model, ids)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_in_gemma_3_one_induction_head_says_what_it_finds(gemma):
     model, ids, states = gemma
     scores = CHAPTER.matching(states)

@@ -436,7 +436,7 @@ def test_smollm2_loses_the_code_and_keeps_it_without_others():
     assert others >= 7
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_gemma3_loses_the_code_with_one_head():
     gemma_or_skip()
     lm, stored = pretrained.gemma3(), copying_of("gemma3")

@@ -298,7 +298,7 @@ def test_two_probes_that_read_alike_do_not_move_the_verb_alike(smollm2):
         assert torch.cosine_similarity(standardised, apart, dim=0) < 0.7
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_the_folds_of_the_chapter_say_of_gemma():
     """The stored numbers, of the chapter's own nouns and texts."""
     gemma_or_skip()

@@ -21,7 +21,7 @@ from attnlib.data import reviews
 from attnlib.decoding import generate, greedy
 from attnlib.pretrained import gemma3, language_model, smollm2
 
-pytestmark = [pytest.mark.slow, pytest.mark.claim(122), pytest.mark.usefixtures("no_gradients")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("no_gradients")]
 SELF_ATTENTION = definitions("04_self_attention", "SENTENCES", "NEUTRAL", "exchange")
 GPT = definitions("05_gpt2", "grams", "repetition")
 TOKENS = definitions("06_bpe", "longest_match")
