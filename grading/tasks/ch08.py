@@ -29,10 +29,10 @@ SHARE = Task(
 )
 
 
-# --- count_by_places: the counter that compares nothing -------------------------------------------
+# --- count_by_positions: the counter that compares nothing ---------------------------------------
 
 
-def _count_by_places(draw: Draw) -> Args:
+def _count_by_positions(draw: Draw) -> Args:
     """The threshold is so low that other symbols pass it, and the counter errs.
 
     It is some fifths of what a symbol weighs, so that no sum lies halfway.
@@ -49,9 +49,9 @@ def _several_pass(draw: Draw) -> list[Args]:
     return [(ids, 2.6 / 9.6, 4)]
 
 
-PLACES = Task(
-    "count_by_places",
-    _count_by_places,
+POSITIONS = Task(
+    "count_by_positions",
+    _count_by_positions,
     also=_several_pass,
     visible=(
         (torch.tensor([[0, 0, 0, 1]]), 0.4, 2),
@@ -127,4 +127,4 @@ ASYMMETRY = Task(
     ),
 )
 
-TASKS: tuple[Task, ...] = (SHARE, PLACES, SMALLEST, SEMANTIC, ASYMMETRY)
+TASKS: tuple[Task, ...] = (SHARE, POSITIONS, SMALLEST, SEMANTIC, ASYMMETRY)
