@@ -182,6 +182,26 @@ def test_the_notebook_is_well_made_and_tells_its_points_and_minutes(name: str) -
     assert re.search(rf"\bchapter {name[:2]}\b", first.source)
 
 
+@pytest.mark.parametrize("name", names())
+def test_what_a_task_asks_to_read_again_is_a_heading(name: str) -> None:
+    """Of the chapter, or of one of its side roads."""
+    roads = [ROOT / "chapters" / f"{name}.ipynb"]
+    roads += (ROOT / "chapters" / "more").glob(f"{name[:2]}_*.ipynb")
+    cells = [cell for road in roads for cell in nbformat.read(road, as_version=4).cells]
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    headings = {title.replace("*", "") for title in re.findall(r"^#+ (.+)$", text, re.M)}
+    headings |= {title.removeprefix(f"{name[:2]} · ") for title in headings}
+    lines = re.findall(r"re-read: (.+)$", "\n".join(c.source for c in solution_cells(name)), re.M)
+    assert lines
+    titles = {
+        title
+        for line in lines
+        for part in re.findall(r"\*([^*]+)\*", line)
+        for title in part.split("; ")
+    }
+    assert titles <= headings, titles - headings
+
+
 def test_the_teaching_page_lists_every_task() -> None:
     page = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
     rows = []
