@@ -69,7 +69,7 @@ def label(app: Any, error: Exception | None) -> None:
     for page in Path(app.outdir).rglob("*.html") if error is None else ():
         text = page.read_text(encoding="utf-8")
         arrow = '<summary><span class="toctree-toggle"'
-        named = arrow.replace("<summary>", '<summary aria-label="Side roads">')
+        named = arrow.replace("<summary>", '<summary aria-label="Pages beneath">')
         if arrow in text:
             page.write_text(text.replace(arrow, named), encoding="utf-8")
 

@@ -38,16 +38,17 @@ class Assets:
         width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
         name = self.write(f"figures/{hashlib.sha256(data).hexdigest()[:16]}.png", data)
         alt = html.escape(output.metadata.get("image/png", {}).get("alt", ""))
-        size = f'width="{width}" height="{height}"'
+        size = f'width="{width}" height="{height}" style="--width: {width}px"'
         return f'<img class="figure" src="{address}/{name}" alt="{alt}" {size} loading="lazy">'
 
     def view(self, name: str, state: Mapping[str, Any], instead: str, address: str) -> str:
         """A view as HTML: what is shown instead, until a script has loaded its state."""
         text = f"attnView({json.dumps(name)}, {json.dumps(state)});"
         self.write(f"views/{name}.js", text.encode())
-        told = f"<p>{html.escape(state['told'])}</p>\n" if "told" in state else ""
-        place = f'data-view="{name}" data-from="{address}/views/{name}.js"'
-        return f'{told}<div class="attn-live" {place}>{instead}</div>'
+        part = state["_spec"].get("part")  # of a prediction
+        marked = f' data-part="{part}"' if part else ""
+        place = f'data-view="{name}" data-from="{address}/views/{name}.js"{marked}'
+        return f'<div class="attn-live" {place}>{instead}</div>'
 
 
 def with_assets(

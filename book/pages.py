@@ -4,14 +4,12 @@ The sources lie as the course's own files do, so that a link from one to the oth
 """
 
 import functools
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
 
 import nbformat
-import numpy as np
 from chapter_rules import chapter_paths, side_roads
 from chapter_tools import routes
 from nbformat import NotebookNode
@@ -19,6 +17,7 @@ from nbformat.v4 import new_markdown_cell
 from road_rules import THESES
 
 from attnlib.pretrained import card
+from attnlib.widgets import Suspects
 from attnlib.widgets.page import script
 from book import BUILD, ROOT
 from book.building import Told, silent, sphinx
@@ -37,12 +36,14 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
 )
 TOCTREE = "\n```{{toctree}}\n:hidden:\n:caption: {}\n\n{}\n```\n"
+LONG = 12  # lines of code: a longer cell is folded on a page
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
 
 
 def live_script() -> bytes:
-    """All the JavaScript that views need, as one plain script."""
-    return f"(() => {{\n{script()}{(HERE / 'static' / 'live.js').read_text()}}})();\n".encode()
+    """All the JavaScript of the pages, as one plain script."""
+    own = "".join((HERE / "static" / name).read_text("utf-8") for name in ("live.js", "linked.js"))
+    return f"(() => {{\n{script()}{own}}})();\n".encode()
 
 
 def shared_files(assets: Assets) -> None:
@@ -55,18 +56,42 @@ def shared_files(assets: Assets) -> None:
         assets.write(path.name, path.read_bytes())
 
 
-def tagged(notebook: NotebookNode) -> NotebookNode:
-    """The notebook, its folded cells marked as myst-nb wants it."""
+def tagged(notebook: NotebookNode, folds: bool = False) -> NotebookNode:
+    """The notebook as myst-nb wants it: its folded cells marked, its texts marked up.
+
+    Args:
+        notebook: of the course.
+        folds: whether long cells are folded, too, unless they are shown on slides.
+    """
     for cell in notebook.cells:
-        if cell.metadata.get("jupyter", {}).get("source_hidden"):
-            cell.metadata["tags"] = ["hide-input"]
-            first = cell.source.partition("\n")[0]
-            if first.startswith("# "):  # says what is hidden
-                prompt = f"Code: {first.removeprefix('# ')}"
-                cell.metadata["mystnb"] = {"code_prompt_show": prompt, "code_prompt_hide": prompt}
         if cell.cell_type == "markdown":
             cell.source = with_callouts(with_citations(cell.source))
+            continue
+        shown = "slide" in cell.metadata.get("tags", []) or not folds
+        hidden = cell.metadata.get("jupyter", {}).get("source_hidden")
+        if hidden or (not shown and lines_of_code(cell.source) > LONG):
+            cell.metadata["tags"] = ["hide-input"]
+            prompt = f"Code: {what_it_does(cell.source)}"
+            cell.metadata["mystnb"] = {"code_prompt_show": prompt, "code_prompt_hide": prompt}
     return notebook
+
+
+def lines_of_code(source: str) -> int:
+    """The lines of a cell that are not empty."""
+    return sum(line.strip() != "" for line in source.splitlines())
+
+
+def what_it_does(source: str) -> str:
+    """The title of a folded cell: its first line if that is a comment, else what it defines.
+
+    >>> what_it_does("# draws both maps\\nmaps(a, b)"), what_it_does("def train(seed):\\n    pass")
+    ('draws both maps', 'train')
+    """
+    first = source.partition("\n")[0]
+    if first.startswith("# "):
+        return first.removeprefix("# ")
+    defined = re.findall(r"^(?:def|class) (\w+)", source, re.M)
+    return ", ".join(defined) or f"{lines_of_code(source)} lines"
 
 
 def with_callouts(text: str) -> str:
@@ -139,7 +164,8 @@ def notebook_source(path: Path, views: Views | None, assets: Assets, pages: set[
     inside = path.relative_to(ROOT)
     up = "../" * (len(inside.parts) - 1)
     beside = functools.partial(link, address=up)
-    notebook = tagged(with_assets(path, views, assets, f"{up}_static", beside))
+    folds = "chapters" in inside.parts
+    notebook = tagged(with_assets(path, views, assets, f"{up}_static", beside), folds)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = with_links(cell.source, inside, pages)
@@ -150,21 +176,26 @@ def notebook_source(path: Path, views: Views | None, assets: Assets, pages: set[
 
 
 def beneath_chapter(path: Path) -> str:
-    """The hidden list of a chapter's side roads, empty if it has none."""
-    beneath = [f"more/{p.stem}" for p in side_roads() if p.stem[:3] == path.stem[:3]]
-    if path.parent.name != "chapters" or not beneath:
+    """The hidden list of a chapter's exercise and side roads, empty if it has none."""
+    if path.parent.name != "chapters":
         return ""
-    return TOCTREE.format("Side roads", "\n".join(beneath))
+    exercise = ROOT / "exercises" / path.stem / path.name
+    beneath = [f"/exercises/{path.stem}/{path.stem}"] if exercise.exists() else []
+    beneath += [f"more/{p.stem}" for p in side_roads() if p.stem[:3] == path.stem[:3]]
+    return hidden_list("Beside it", beneath) if beneath else ""
 
 
-def contents(names: Sequence[str], library: Sequence[str]) -> str:
+def hidden_list(title: str, listed: Sequence[str]) -> str:
+    """Pages as the contents beside every page list them, under a title."""
+    return TOCTREE.format(title, "\n".join(listed))
+
+
+def contents(names: Sequence[str]) -> str:
     """The hidden lists that the first page ends with: the site's contents."""
     plain = [name.rpartition(".")[0] for name in names]
     parts = {
         "Live": ["try"],
         "Chapters": [name for name in plain if re.match(r"chapters/\d", name)],
-        "Exercises": [name for name in plain if name.startswith("exercises/")],
-        "The library": [f"api/{name}" for name in library],
         "About": [
             "To install the course <README>",
             "theses",
@@ -172,23 +203,21 @@ def contents(names: Sequence[str], library: Sequence[str]) -> str:
             "bibliography",
         ],
     }
-    return "".join(TOCTREE.format(title, "\n".join(listed)) for title, listed in parts.items())
+    return "".join(hidden_list(title, listed) for title, listed in parts.items())
 
 
-def suspects_script() -> bytes:
-    """The front page's game, with what was measured, in thousandths."""
+def suspects(assets: Assets) -> str:
+    """The front page's game, of what recipes/suspects.py measured."""
     measured = card("suspects")
-    data = {name: measured[name] for name in ("tokens", "next")}
-    for name in ("before", "weights", "zero", "mean"):
-        data[name] = (np.array(measured[name]) * 1000).round(1).tolist()
-    game = (HERE / "static" / "suspects.js").read_text(encoding="utf-8")
-    start = f'suspects(document.querySelector(".suspects"), {json.dumps(data)});'
-    return f"(() => {{\n{game}\n{start}\n}})();\n".encode()
+    ways = {"its mean": measured["mean"], "zeros": measured["zero"]}
+    tokens, words = measured["tokens"], measured["next"]
+    game = Suspects(tokens, words, measured["before"], measured["weights"], ways)
+    instead = "<noscript>The 270 heads need a script. The chapters do not.</noscript>"
+    return assets.view("suspects", game.state(), instead, "_static")
 
 
 def front_page(views: dict[str, Views | None], assets: Assets) -> str:
     """The first page: heads to accuse, the ways in, and the maps of chapter 00."""
-    assets.write("suspects.js", suspects_script())
     chapter = chapter_paths()[0]
     notebook = with_assets(chapter, views.get(chapter.stem), assets, "_static")
     shown = (
@@ -197,7 +226,7 @@ def front_page(views: dict[str, Views | None], assets: Assets) -> str:
     alive = [data["text/html"] for data in shown if "MiniLM reads" in data.get("text/html", "")]
     text = (HERE / "templates" / "front.md").read_text(encoding="utf-8")
     ways = routes(chapter_paths(), side_roads())
-    return Template(text).substitute(view=alive[0], routes=ways)
+    return Template(text).substitute(suspects=suspects(assets), view=alive[0], routes=ways)
 
 
 def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> None:
@@ -217,10 +246,12 @@ def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> 
             continue
         text = with_links(path.read_text(encoding="utf-8"), path.relative_to(ROOT), pages)
         text = text.replace("```mermaid", "```text")  # its drawing needs a large script
+        if name == "docs/library.md":
+            text += hidden_list("The library", [f"/api/{room}" for room in library])
         write(target / name, text)
     for name, modules in library.items():
         write(target / "api" / f"{name}.rst", reference(name, modules))
-    front = front_page(views, assets) + contents(list(named), list(library))
+    front = front_page(views, assets) + contents(list(named))
     write(target / "index.md", front)
     write(target / "try.md", live_page(assets, lacks))
     write(target / "theses.md", theses_page(assets))
@@ -228,6 +259,12 @@ def sources(target: Path, views: dict[str, Views | None], lacks: str | None) -> 
     for picture in (ROOT / "docs").iterdir():
         if picture.suffix in {".png", ".gif", ".webp"}:
             Assets(target / "docs").write(picture.name, picture.read_bytes())
+
+
+def stand_in(name: str) -> str:
+    """The page in a deck's place, which says where `make slides` writes the deck."""
+    text = (HERE / "templates" / "stand_in.html").read_text(encoding="utf-8")
+    return Template(text).substitute(name=name)
 
 
 def book(
@@ -250,4 +287,8 @@ def book(
     sources(target / "source", views, lacks)
     sphinx(target, told)
     place(target / "html", lacks)
+    for path in chapter_paths():
+        deck = target / "html" / "slides" / f"{path.stem}.html"
+        if not deck.exists():
+            write(deck, stand_in(path.stem))
     told(100, "done")

@@ -59,6 +59,7 @@ def article(page: Path, name: str) -> str:
     found = ARTICLE.search(page.read_text(encoding="utf-8"))
     assert found is not None, f"{page} has no article"
     text = re.sub(r'(src|href)="(?:\.\./)+(_static|_images)/', r'\1="\2/', found[1])
+    text = text.replace('<details class="about"', '<details open class="about"')
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'href="#', f'href="#{name}-', text)
     return re.sub(r'href="([\d_a-z]+)\.html(?:#([^"]*))?"', _within, text)

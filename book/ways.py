@@ -1,4 +1,8 @@
-"""What leads from one page to the next: the route that a chapter is on, and what it needs."""
+"""The top of a chapter's page, and what leads from there to other pages.
+
+A page shows its question, the minutes and the ways on in one line; goals, needs and the route stand
+in a fold, so that the first figure is near.
+"""
 
 import functools
 import re
@@ -11,6 +15,18 @@ from chapter_tools import SHORT
 from book import ROOT
 
 NEEDS = re.compile(r"^\*\*You need\*\* .*?(?=\n\n|\Z)", re.M | re.S)
+GOALS = "**You will be able to**"
+TIMES = re.compile(r"^\*\*Time\*\* (\d+ min to read) .*$", re.M)
+ABOUT = "What you will be able to do, what you need, and the short route"
+FOLD = """
+
+{line}
+
+<details class="about"><summary>{title}</summary>
+
+{goals}
+
+</details>"""
 
 
 def with_ways(first: str, inside: Path) -> str:
@@ -28,7 +44,23 @@ def with_ways(first: str, inside: Path) -> str:
         return f"[{found[0]}]({up}chapters/{name})" if name else found[0]
 
     text = NEEDS.sub(lambda found: re.sub(r"\b\d\d\b", linked, found[0]), first)
-    return text + route(inside) if inside.parent == Path("chapters") else text
+    question, goals, rest = text.partition(f"\n\n{GOALS}")
+    if not goals or inside.parent != Path("chapters"):
+        return text
+    line = " · ".join([*TIMES.findall(rest), *ways_on(inside)])
+    goals = GOALS + TIMES.sub("", rest).strip() + route(inside)
+    return question + FOLD.format(line=line, title=ABOUT, goals=goals)
+
+
+def ways_on(inside: Path) -> list[str]:
+    """What goes with a chapter: its slides, and its exercise if it has one, as links."""
+    links = [f'<a href="../slides/{inside.stem}.html">slides</a>']
+    exercise = ROOT / "exercises" / inside.stem / inside.name
+    if exercise.exists():
+        minutes = re.search(r"\*\*Time\*\* (\d+) min", exercise.read_text(encoding="utf-8"))
+        target = f"../{exercise.relative_to(ROOT).as_posix()}"
+        links.append(f"[exercise]({target}), {minutes[1] if minutes else '?'} min")
+    return links
 
 
 @functools.cache
@@ -42,17 +74,11 @@ def short_route() -> tuple[float, dict[Path, str]]:
 
 
 def route(inside: Path) -> str:
-    """Where a chapter stands on the short route, and its exercise, as lines of Markdown."""
+    """Where a chapter stands on the short route, as a line of Markdown."""
     hours, short = short_route()
     steps = " → ".join(
         f"**{title}**" if path.name == inside.name else f"[{title}]({path.name})"
         for path, title in short.items()
     )
     on = "" if inside.name[:2] in SHORT else ", which passes this chapter by"
-    lines = f"\n\n**The short route** ({hours:.0f} h{on}) {steps}"
-    exercise = ROOT / "exercises" / inside.stem / inside.name
-    if exercise.exists():
-        minutes = re.search(r"\*\*Time\*\* (\d+) min", exercise.read_text(encoding="utf-8"))
-        target = f"../{exercise.relative_to(ROOT).as_posix()}"
-        lines += f"\n\n**Then** [its exercise]({target}), {minutes[1] if minutes else '?'} min"
-    return lines
+    return f"\n\n**The short route** ({hours:.0f} h{on}) {steps}"

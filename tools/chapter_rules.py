@@ -25,7 +25,8 @@ FETCHES = re.compile(r"https?://|urlopen|urlretrieve|\brequests\.|\bhttpx\.|hf_h
 HACKS = re.compile(r"^\s*[%!]\s*(pip|conda|cd)\b|\bsys\.path\b|\bos\.chdir\b|PYTHONPATH", re.M)
 ABSOLUTE = re.compile(r"(?<![\w./:<])/(?:home|Users|root|tmp|work|usr|opt|var)/|\b[A-Z]:\\\\?\w")
 MARKS = re.compile(r"# *(fmt:|noqa|type: *ignore|ruff:|pylint:)[^\n]*")
-SLIDERS = re.compile(r"\b(?:AttentionView|explore|Frames)\(")
+SLIDERS = re.compile(r"\b(?:AdversaryView|AttentionView|explore|Frames|Patching|Suspects)\(")
+VIEWS = re.compile(r"(AdversaryView|AttentionView|Frames|Patching|Predict|Suspects)\(")
 
 
 class Header(NamedTuple):
@@ -58,7 +59,7 @@ def view_places(notebook: NotebookNode) -> set[tuple[str, int]]:
         (cell.id, number)
         for cell in notebook.cells
         for number, output in enumerate(cell.get("outputs", []))
-        if re.match(r"(AttentionView|Frames)\(", output.get("data", {}).get("text/plain", ""))
+        if VIEWS.match(output.get("data", {}).get("text/plain", ""))
     }
 
 

@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from nbformat import NotebookNode
 
 MINUTES = 75
 FOLD = re.compile(r"<details>.*?</details>", re.S)
+ASKED = re.compile(r"^(\w+) = Predict\.(?:number|choice|order|curve)\(", re.M)
 TABLE = re.compile(r"^\|.*\n?", re.M)
 OUTCOMES = ("holds", "does not hold", "not asked")
 BUILT_HERE = "trained here"  # what a chapter counts or trains itself, as a model of a thesis
@@ -111,6 +113,29 @@ def marks_open_a_paragraph(notebook: NotebookNode) -> list[str]:
     ]
 
 
+def predictions_are_answered(notebook: NotebookNode) -> list[str]:
+    """Each **Predict** ends its cell, a `Predict` follows it, and that is revealed once."""
+    code = "\n".join(cell.source for cell in code_cells(notebook))
+    if "Predict." not in code:  # nothing here is to be answered yet
+        return []
+    complaints = []
+    for cell, after in pairwise([*notebook.cells, NotebookNode(source="")]):
+        asked = re.search(r"^\*\*Predict\b.*", cell.source, re.M | re.S)
+        if cell.cell_type != "markdown" or asked is None:
+            continue
+        if "\n\n" in asked[0]:
+            complaints.append(f"cell {cell.id}: the question is its last paragraph")
+        if not ASKED.search(after.source):
+            complaints.append(f"cell {cell.id}: no x = Predict.number(…), or another, behind it")
+    for name in ASKED.findall(code):
+        times = len(re.findall(rf"^ *{name}\.reveal\(", code, re.M))
+        if times != 1:
+            complaints.append(f"{name}.reveal(…) stands {times} times in the code, not once")
+    if "Predict.so_far()" not in code:
+        complaints.append("no Predict.so_far() before What to remember")
+    return complaints
+
+
 def claims_its_theses(notebook: NotebookNode) -> list[str]:
     number = header(notebook).title[:2]
     wanted = [plain(thesis["sentence"]) for thesis in theses().get(number, [])]
@@ -140,7 +165,7 @@ def names_its_thesis(notebook: NotebookNode) -> list[str]:
 
 
 BOTH = (tells_its_minutes, marks_open_a_paragraph)
-MAIN_ROAD = (*BOTH, claims_its_theses)
+MAIN_ROAD = (*BOTH, predictions_are_answered, claims_its_theses)
 SIDE_ROAD = (*BOTH, names_its_thesis, *(rule for rule in RULES if rule not in NOT_FOR_SIDE_ROADS))
 
 

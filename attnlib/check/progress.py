@@ -1,15 +1,34 @@
-"""What the reader has done so far: tasks passed and chapters read, for nobody but the reader.
+"""What the reader has done so far, for nobody but the reader.
 
-`check` notes a task that is passed, and the table in chapter 00 shows what is noted. It is kept in
-one file beside the exercises, exercises/progress.jsonl, which git ignores and nothing ever sends.
-An exercise that lies elsewhere (a solution, a copy that is graded or tested) leaves no note.
+`check` notes a task that is passed, and a prediction whose truth is seen is noted by the view that
+shows both; the table in chapter 00 shows what is noted. It is kept in two files beside the
+exercises, exercises/progress.jsonl and exercises/predictions.jsonl, which git ignores and nothing
+ever sends. An exercise that lies elsewhere (a solution, a copy that is graded or tested) leaves no
+note.
 """
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
+from IPython import get_ipython
+
+Row = TypeVar("Row")
 FILE = "progress.jsonl"
+PREDICTIONS = "predictions.jsonl"
 READ = "read to the end"
+
+
+class Prediction(NamedTuple):
+    """A prediction that was answered, and how close it was."""
+
+    chapter: str  # the name of its notebook
+    label: str
+    answer: Any
+    truth: Any
+    close: float  # 1 if nothing was between answer and truth, 0 if nothing could be farther
 
 
 def note(name: str, what: str) -> None:
@@ -21,32 +40,36 @@ def note(name: str, what: str) -> None:
         name: of a chapter and its exercise, such as "04_self_attention".
         what: the task that is passed, or `READ`.
     """
-    folder = exercises()
-    if folder is None or (name, what) in noted():
-        return
-    try:
-        with (folder / FILE).open("a", encoding="utf-8") as file:
-            file.write(f"\n{json.dumps([name, what])}")  # a half-written line before stays alone
-    except OSError as error:
-        print(f"This could not be noted in exercises/{FILE} ({error.strerror}).")
+    if (name, what) not in noted():
+        _append(FILE, [name, what])
 
 
 def noted() -> set[tuple[str, str]]:
     """Everything noted, as (name, what). Damaged lines are left out, and one sentence says so."""
-    folder, found, damaged = exercises(), set(), 0
-    try:
-        text = (folder / FILE).read_text("utf-8", errors="replace") if folder else ""
-    except OSError:  # not there yet; what else it may be, `note` will tell
-        text = ""
-    for line in filter(None, text.splitlines()):
-        try:
-            name, what = json.loads(line)
-            found.add((str(name), str(what)))
-        except (ValueError, TypeError, RecursionError):
-            damaged += 1
-    if damaged:
-        print(f"{damaged} damaged lines of exercises/{FILE} do not count; you may delete the file.")
-    return found
+    return set(_rows(FILE, lambda name, what: (str(name), str(what))))
+
+
+def note_prediction(prediction: Prediction) -> None:
+    """Add a prediction to its file: the first answer counts, and a later one is not noted.
+
+    A file that cannot be read or written is told in one sentence, and stops nothing.
+    """
+    known = {(other.chapter, other.label) for other in predictions()}
+    if (prediction.chapter, prediction.label) not in known:
+        _append(PREDICTIONS, list(prediction))
+
+
+def predictions() -> list[Prediction]:
+    """All predictions noted. Damaged lines are left out, and one sentence says so."""
+    return _rows(PREDICTIONS, _prediction)
+
+
+def notebook() -> str:
+    """The name of the notebook that runs here, as its editor tells it; else "a notebook"."""
+    shell = get_ipython()
+    names = shell.user_ns if shell else {}
+    path = names.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", "")  # VS Code's
+    return Path(path).stem if path.endswith(".ipynb") else "a notebook"
 
 
 def exercises() -> Path | None:
@@ -54,3 +77,37 @@ def exercises() -> Path | None:
     above = Path.cwd().parent
     folder = above if above.name == "exercises" else above / "exercises"
     return folder if folder.is_dir() else None
+
+
+def _prediction(chapter: Any, label: Any, answer: Any, truth: Any, close: Any) -> Prediction:
+    return Prediction(str(chapter), str(label), answer, truth, float(close))
+
+
+def _append(name: str, row: list[Any]) -> None:
+    """Add a line to a file beside the exercises."""
+    folder = exercises()
+    if folder is None:
+        return
+    try:
+        with (folder / name).open("a", encoding="utf-8") as file:
+            file.write(f"\n{json.dumps(row)}")  # a half-written line before stays alone
+    except OSError as error:
+        print(f"This could not be noted in exercises/{name} ({error.strerror}).")
+
+
+def _rows(name: str, read: Callable[..., Row]) -> list[Row]:
+    """The lines of a file beside the exercises, each read from its parts."""
+    folder, damaged = exercises(), 0
+    rows: list[Row] = []
+    try:
+        text = (folder / name).read_text("utf-8", errors="replace") if folder else ""
+    except OSError:  # not there yet; what else it may be, `_append` will tell
+        text = ""
+    for line in filter(None, text.splitlines()):
+        try:
+            rows.append(read(*json.loads(line)))
+        except (ValueError, TypeError, RecursionError):
+            damaged += 1
+    if damaged:
+        print(f"{damaged} damaged lines of exercises/{name} do not count; you may delete the file.")
+    return rows

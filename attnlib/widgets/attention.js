@@ -2,6 +2,8 @@
 // `redraw` draws all of it from the model's state and from what the reader points at.
 
 import {
+  clamp,
+  isTouched,
   listen,
   make,
   makeButtons,
@@ -11,18 +13,18 @@ import {
   makeSliders,
   put,
 } from "./elements.js";
-import { Atlas, openNumbers } from "./data.js";
+import { Atlas, openNumbers, strongest } from "./data.js";
 import { paint } from "./drawing.js";
 import { ramp } from "./colours.js";
 import { mapScene } from "./map_scene.js";
 import { linkScene } from "./link_scene.js";
-import { Sheet, smallScene } from "./small_maps.js";
-import { mapLabel, readout, smallLabel } from "./readout.js";
+import { Sheet, fitSmall, smallScene } from "./small_maps.js";
+import { aboutFirst, mapLabel, readout, smallLabel } from "./readout.js";
 import { numbersTable } from "./numbers_table.js";
 import { listenToMap, listenToSmallMaps } from "./input.js";
 import { downloadPng, downloadSvg } from "./download.js";
 
-const BESIDE = 12; // more small maps than these stand beside the one shown
+const BESIDE = 12; // more small maps than these stand beside the one shown, or below it
 const MOST_OVERLAID = 16; // positions on an axis whose links may lie over one another
 
 export class AttentionFace {
@@ -37,9 +39,10 @@ export class AttentionFace {
     this.look = null; // sizes and colours, as the page has them now
     this.cursor = null; // the cell of the map that is pointed at, [row, column]
     this.focus = null; // the token of the links that is pointed at, { side, at }
-    this.opened = null; // the cell whose numbers are shown
+    this.opened = spec.opened ?? null; // the cell whose numbers are shown
     this.reserved = { of: "", height: 0 }; // the most room that the read-out has taken
 
+    if (!model.get("sink")) model.set("sink", "out"); // a page may keep a state without it
     this.surface = makeRoot(model, el, spec.title || spec.alt, () => {
       this.look = this.readLook();
       this.redraw();
@@ -49,7 +52,7 @@ export class AttentionFace {
     listenToMap(this);
     listenToSmallMaps(this);
     const redraw = () => this.redraw();
-    const names = ["index", "overlay", "mode", "scale", "unit", "_shown"];
+    const names = ["index", "overlay", "mode", "scale", "sink", "unit", "_shown"];
     const handlers = Object.fromEntries(names.map((name) => [name, redraw]));
     this.unlisten = listen(model, { ...handlers, font: this.surface.style });
     this.surface.style();
@@ -57,6 +60,7 @@ export class AttentionFace {
 
   stop() {
     this.unlisten();
+    this.sliders.stop();
     this.surface.stop();
   }
 
@@ -70,10 +74,13 @@ export class AttentionFace {
       ["SVG", "download as SVG", () => downloadSvg(this)],
       ["PNG", "download as PNG", () => downloadPng(this)],
     ];
-    const bar = make(
+    const groups = this.choices.flatMap((choice) => choice.element ?? []);
+    const colours = groups.pop();
+    const bar = make("div", { class: "attn-bar" }, ...groups);
+    const foot = make(
       "div",
-      { class: "attn-bar" },
-      ...this.choices.map((choice) => choice.element),
+      { class: "attn-bar attn-foot" },
+      colours,
       makeButtons("download", downloads, "attn-push"),
       makeFontButtons(model),
     );
@@ -81,26 +88,45 @@ export class AttentionFace {
     this.canvas = make("canvas", { role: "img", tabindex: 0 });
     this.grid = make("canvas", { class: "attn-heads", role: "img", tabindex: 0 });
     this.panel = make("div", { class: "attn-numbers", "aria-live": "polite", hidden: "" });
+    this.invitation = this.makeInvitation();
     const beside = make("div", {}, this.panel, this.grid);
     this.stage = make("div", { class: "attn-stage" }, this.canvas, beside);
     if (spec.title) this.root.append(make("div", { class: "attn-title" }, spec.title));
     if (atlas.axes.length) this.root.append(this.sliders.element);
     this.root.append(bar);
     if (this.tiles) this.root.append(this.tiles.element);
-    this.root.append(this.read, this.stage);
+    this.root.append(this.read, this.invitation, this.stage, foot);
   }
 
   makeChoices() {
     const { model, spec, atlas } = this;
     const modes = { map: "map", links: "links" };
     if (atlas.axes.length) modes.heads = atlas.last.name === "head" ? "heads" : "all maps";
-    const choices = [
-      makeChoice(model, "mode", "view", modes),
-      makeChoice(model, "scale", "colours up to", { max: "this map’s max", one: "1" }),
-    ];
+    const choices = [makeChoice(model, "mode", "view", modes)];
     if (spec.units.length > 1)
       choices.push(makeChoice(model, "unit", "between", { tokens: "tokens", words: "words" }));
+    if (atlas.hasSink) {
+      const first = makeChoice(model, "sink", "first token", { out: "left out", shown: "shown" });
+      const share = make("span", { class: "attn-share" });
+      first.element.append(share);
+      choices.push(first, { update: () => (share.textContent = aboutFirst(this)) });
+    }
+    const ends = { max: "this map’s max", one: "1" };
+    choices.push(makeChoice(model, "scale", "colours up to", ends));
     return choices;
+  }
+
+  // What a click on a cell shows, offered by a button.
+  makeInvitation() {
+    const text = "Where does a weight come from? q · k, √d_k, softmax, line by line";
+    const button = make("button", { type: "button" }, text);
+    button.addEventListener("click", () => {
+      this.opened = this.cursor ?? strongest(this.map, this.special).cell ?? [0, 0];
+      this.redraw();
+      this.canvas.focus();
+    });
+    const advice = isTouched() ? "touch a cell" : "click a cell";
+    return make("div", { class: "attn-invitation" }, button, ` (or ${advice})`);
   }
 
   // A button for every position of the last axis. Links of those that are pressed lie over one
@@ -109,7 +135,7 @@ export class AttentionFace {
     const { model, atlas } = this;
     const { name, labels } = atlas.last;
     const toggle = (position) => {
-      if (position === atlas.index[atlas.across]) return;
+      if (position === atlas.index.at(-1)) return;
       const others = this.overlay.filter((other) => other !== position);
       const wasPressed = others.length < this.overlay.length;
       put(model, "overlay", wasPressed ? others : [...others, position].slice(-3));
@@ -122,7 +148,7 @@ export class AttentionFace {
     group.prepend(make("span", {}, `together with ${name}`));
     const element = make("div", { class: "attn-bar attn-tiles" }, group);
     const update = () => {
-      const shown = [atlas.index[atlas.across], ...this.overlay];
+      const shown = [atlas.index.at(-1), ...this.overlay];
       element.hidden = this.mode !== "links";
       buttons.forEach((button, position) => {
         const colour = this.look.hues[shown.indexOf(position)] ?? "transparent";
@@ -147,13 +173,12 @@ export class AttentionFace {
   // The positions on the last axis whose links lie over those of the map under the sliders.
   get overlay() {
     if (this.mode !== "links" || !this.canOverlay) return [];
-    const chosen = this.atlas.index[this.atlas.across];
+    const chosen = this.atlas.index.at(-1);
     return (this.model.get("overlay") ?? []).filter((position) => position !== chosen);
   }
 
-  get showsNumbers() {
-    const { mode, numbersOf, opened } = this;
-    return numbersOf && opened && mode === "map" && this.model.get("unit") === "tokens";
+  get canShowNumbers() {
+    return this.numbersOf && this.mode === "map" && this.model.get("unit") === "tokens";
   }
 
   // Sizes and colours: `dots` are those of the screen in a pixel, `tall` is the most that a map is.
@@ -166,12 +191,13 @@ export class AttentionFace {
       dark,
       font,
       dots: window.devicePixelRatio || 1,
-      tall: Math.max(0.6 * innerHeight, 24 * font),
+      tall: Math.max(0.57 * innerHeight, 24 * font),
       colours: dark ? this.palettes.dark : this.palettes.light,
       background: colour("bg") || "#fff",
       ink: colour("ink"),
       muted: colour("muted"),
       line: colour("line"),
+      soft: colour("soft"),
       mark: colour("mark"),
       hues: ["accent", "second", "third", "fourth"].map(colour), // of maps over one another
     };
@@ -185,15 +211,45 @@ export class AttentionFace {
   // The map or the links as a scene.
   mainScene(more = {}) {
     const look = this.lookNow(more);
-    const width = Math.max(this.stage.clientWidth, 20 * look.font);
+    const areBeside = !this.panel.hidden && this.stage.clientWidth >= 38 * look.font;
+    const numbers = areBeside ? 22 * look.font : 0;
+    const width = Math.max(this.stage.clientWidth - numbers, 20 * look.font);
     if (this.mode === "links") return linkScene(this.maps, look, width, this.focus);
     return mapScene(this.map, look, width, this.cursor, this.opened);
   }
 
-  // All maps as a scene, beside the map or the links, or alone.
-  overviewScene(besideWidth) {
-    const { atlas, sheet, overlay, stage } = this;
-    return smallScene(atlas, sheet, this.lookNow(), overlay, stage.clientWidth, besideWidth);
+  // All maps as a scene, as large as they are alone, or in the room that the map leaves.
+  overviewScene(layout = fitSmall(this.atlas, this.look, this.roomFor("alone"))) {
+    return smallScene(this.atlas, this.sheet, this.lookNow(), this.overlay, layout);
+  }
+
+  // The room of all small maps: alone, beside the map or the links, or below them.
+  roomFor(place) {
+    const { font, tall } = this.look;
+    const width = this.stage.clientWidth;
+    if (place === "alone") return { width, height: tall, largest: 6 * font };
+    if (place === "below") return { width, height: 0.45 * tall, largest: 1.8 * font };
+    const left = width - this.scene.width - 2 * font;
+    return { width: left, height: this.scene.height, largest: 1.8 * font };
+  }
+
+  // The map with all small maps beside it; where they would be much smaller there than below it,
+  // they stand below, and the map leaves them enough of the window.
+  drawBoth() {
+    const { atlas, look } = this;
+    const { font } = look;
+    this.scene = this.mainScene();
+    const below = fitSmall(atlas, look, this.roomFor("below"));
+    const beside = fitSmall(atlas, look, this.roomFor("beside"));
+    if (beside.room >= 0.7 * below.size) {
+      this.overview = this.overviewScene(beside);
+      return;
+    }
+    atlas.turn(below.isTurned);
+    this.overview = this.overviewScene(below);
+    const above = this.read.getBoundingClientRect().top - this.root.getBoundingClientRect().top;
+    const left = 0.95 * innerHeight - above - 4 * font - this.overview.height;
+    this.scene = this.mainScene({ tall: clamp(left, 16 * font, look.tall) });
   }
 
   redraw() {
@@ -212,14 +268,11 @@ export class AttentionFace {
     const besideToo = atlas.smallMaps > BESIDE && !atlas.isSingle;
     this.canvas.hidden = isAlone;
     this.grid.hidden = !this.panel.hidden || !(isAlone || besideToo);
-    if (!isAlone) {
-      this.scene = this.mainScene();
-      paint(this.canvas, this.scene, this.look.dots);
-    }
-    if (!this.grid.hidden) {
-      this.overview = this.overviewScene(isAlone ? 0 : this.scene.width);
-      paint(this.grid, this.overview, this.look.dots);
-    }
+    if (isAlone) this.overview = this.overviewScene();
+    else if (this.grid.hidden) this.scene = this.mainScene();
+    else this.drawBoth();
+    if (!isAlone) paint(this.canvas, this.scene, this.look.dots);
+    if (!this.grid.hidden) paint(this.grid, this.overview, this.look.dots);
     this.redrawReadout();
   }
 
@@ -234,8 +287,9 @@ export class AttentionFace {
   }
 
   redrawNumbers() {
-    this.panel.hidden = !this.showsNumbers;
-    if (!this.showsNumbers) {
+    this.panel.hidden = !this.canShowNumbers || !this.opened;
+    this.invitation.hidden = !this.canShowNumbers || Boolean(this.opened);
+    if (this.panel.hidden) {
       this.panel.replaceChildren();
       return;
     }

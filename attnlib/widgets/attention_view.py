@@ -8,8 +8,8 @@ import traitlets
 from attnlib.plots import PALETTE, small_map
 from attnlib.trace import Trace
 
-from .checks import check_axes, check_index, check_start
-from .maps import Floats, Maps, maps_of_array, strongest
+from .checks import check_axes, check_index, check_opened, check_play, check_start
+from .maps import Floats, Maps, has_sink, maps_of_array, strongest
 from .page import Shown
 from .payload import DARK, exact_map, pack
 from .traces import is_encoder_decoder, maps_of, stacks
@@ -18,11 +18,15 @@ from .traces import is_encoder_decoder, maps_of, stacks
 class AttentionView(Shown):
     """Look at attention maps: sliders for every axis, three views, weights on hover.
 
-    More than twelve maps of the last two axes stand beside the one shown, as small pictures; a
-    click or the arrow keys choose one. A map is no higher than 60 % of the window, so that its
-    sliders stay in sight. Weights are read out with two decimals. Where all of them are too many
-    to send (more than 200,000), a page without a kernel knows only the step of a cell's colour,
-    1/255 of the map's largest weight, and puts "≈" before it.
+    More than twelve maps of the last two axes stand beside the one shown or below it, as small
+    pictures; a click or the arrow keys choose one. A map is no higher than 60 % of the window, so
+    that its sliders stay in sight. Where the first token of a causal map takes more than half of
+    the attention of all others, its column and its links are left out, and the colours end at the
+    largest weight besides; a switch shows them.
+
+    Weights are read out with two decimals. Where all of them are too many to send (more than
+    200,000), a page without a kernel knows only the step of a cell's colour, 1/255 of the map's
+    largest weight, and puts "≈" before it.
 
     Links of up to four maps lie over one another, each in its colour: the map under the sliders
     and those of the last axis that are chosen in the view. With `numbers`, a click or Enter on a
@@ -46,6 +50,9 @@ class AttentionView(Shown):
         start: axis → position to begin with.
         alt: what the maps show, for those who cannot see them; the position and the strongest
             weight are always added.
+        opened: with `numbers`, the cell (row, column) whose numbers are shown at first.
+        play: the axis that a button *Play* moves to its end; "step", if an axis is called so.
+        sink: show the first token also where it takes more than half of the attention.
 
     Raises:
         ValueError: if something is missing, out of range, too large for a browser, or does not fit
@@ -55,7 +62,7 @@ class AttentionView(Shown):
     AttentionView(query=2, key=2)
     """
 
-    _state = ("_spec", "_blob", "index", "overlay", "mode", "scale", "unit", "font")
+    _state = ("_spec", "_blob", "index", "overlay", "mode", "scale", "sink", "unit", "font")
     _spec = traitlets.Dict().tag(sync=True)
     _blob = traitlets.Bytes().tag(sync=True)
     _shown = traitlets.Bytes().tag(sync=True)
@@ -64,6 +71,7 @@ class AttentionView(Shown):
     overlay = traitlets.Tuple().tag(sync=True)
     mode = traitlets.Enum(("map", "links", "heads"), "map").tag(sync=True)
     scale = traitlets.Enum(("max", "one"), "max").tag(sync=True)
+    sink = traitlets.Enum(("out", "shown"), "out").tag(sync=True)
     unit = traitlets.Enum(("tokens", "words"), "tokens").tag(sync=True)
     font = traitlets.Int(15, min=10, max=32).tag(sync=True)
 
@@ -79,6 +87,9 @@ class AttentionView(Shown):
         title: str = "",
         start: Mapping[str, int] | None = None,
         alt: str | None = None,
+        opened: tuple[int, int] | None = None,
+        play: str | None = None,
+        sink: bool = False,
     ) -> None:
         if isinstance(weights, Maps):  # as `explore` puts them together
             maps = weights
@@ -89,13 +100,16 @@ class AttentionView(Shown):
         self._maps = maps
         self._title = title
         self._alt = alt or title or "Attention map"
-        description, blob = pack(maps)
-        about = {"kind": "attention", "title": title, "alt": self._alt}
+        description, blob = pack(maps, check_play(play, maps.axes))
+        about: dict[str, Any] = {"kind": "attention", "title": title, "alt": self._alt}
+        size = maps.units[0].weights.shape[-2:]
+        about["opened"] = check_opened(opened, maps.numbers is not None, size)
         palette = {"light": list(PALETTE), "dark": list(DARK)}
         super().__init__(
             _spec=description | about | {"palette": palette},
             _blob=blob,
             index=check_start(start, maps.axes, maps.sizes),
+            sink="shown" if sink else "out",
         )
         self._send_exact()
 
@@ -141,8 +155,12 @@ class AttentionView(Shown):
 
     def _picture(self) -> tuple[bytes, str]:
         weights, queries, keys = self._maps.at(self.index, self.unit)
-        title = " · ".join(filter(None, (self._title, self._maps.where(self.index))))
-        return small_map(weights, queries, keys, title), self.describe()
+        titles = [self._title, self._maps.where(self.index)]
+        if self.sink == "out" and has_sink(weights, queries, keys):
+            weights = weights.copy()
+            weights[:, 0] = 0
+            titles.append("the first token left out")
+        return small_map(weights, queries, keys, " · ".join(filter(None, titles))), self.describe()
 
     def __repr__(self) -> str:
         sizes = self._maps.units[0].weights.shape
@@ -161,6 +179,8 @@ def explore(
     title: str = "",
     start: Mapping[str, int] | None = None,
     alt: str | None = None,
+    play: str | None = None,
+    sink: bool = False,
 ) -> AttentionView:
     """A view of everything that one forward pass, or many, attended to.
 
@@ -183,7 +203,7 @@ def explore(
         sources: with `tokens`, the keys where they are not the tokens: what the encoder read.
         word_ids: with `tokens`, the word index of each, as for `Trace.of`.
         axes: names of the levels of lists: "training step", "sentence", …; () for one trace.
-        labels, title, start, alt: as for `AttentionView`.
+        labels, title, start, alt, play, sink: as for `AttentionView`.
 
     Raises:
         ValueError: if the nesting is ragged or has no names, the traces do not fit together, or
@@ -212,4 +232,4 @@ def explore(
         nested = Trace.of(traces, tokens, sources, word_ids)
     maps, cut = maps_of(nested, names, named)
     full_title = " · ".join(filter(None, (title, cut)))
-    return AttentionView(maps, title=full_title, start=start, alt=alt)
+    return AttentionView(maps, title=full_title, start=start, alt=alt, play=play, sink=sink)

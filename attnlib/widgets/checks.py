@@ -151,6 +151,24 @@ def check_index(index: Sequence[int], axes: Sequence[str], sizes: Sequence[int])
     return tuple(int(i) for i in index)
 
 
+def check_play(play: str | None, axes: Sequence[str]) -> str | None:
+    """The axis that has a button to play it: the named one, or one whose name ends with "step"."""
+    if play is not None and play not in axes:
+        raise ValueError(f"play names {play!r}, but the axes are {tuple(axes)}")
+    return play or next((axis for axis in axes if axis.endswith("step")), None)
+
+
+def check_opened(
+    opened: Sequence[int] | None, numbered: bool, size: Sequence[int]
+) -> list[int] | None:
+    """The cell (row, column) whose numbers are shown at first, of a map of this size, or None."""
+    if opened is None:
+        return None
+    if not numbered:
+        raise ValueError("opened shows what is behind the weight of a cell: pass `numbers=`, too")
+    return list(check_index(opened, ("row", "column"), size))
+
+
 def check_start(
     start: Mapping[str, int] | None, axes: Sequence[str], sizes: Sequence[int]
 ) -> tuple[int, ...]:

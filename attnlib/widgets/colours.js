@@ -28,7 +28,7 @@ function largestOfDots(map, width, height) {
   for (let row = 0; row < rows; row++) {
     const start = Math.floor((row * height) / rows) * width;
     const steps = map.row(row);
-    for (let column = 0; column < columns; column++) {
+    for (let column = map.skip; column < columns; column++) {
       const dot = start + across[column];
       if (steps[column] > dots[dot]) dots[dot] = steps[column];
     }
@@ -56,13 +56,18 @@ export function mapPicture(map, look, limit = Infinity) {
   return canvas;
 }
 
-// The palette as a picture that is one dot wide, the largest weight on top.
-export function palettePicture(colours) {
-  const canvas = make("canvas", { width: 1, height: 256 });
+// The palette as a picture that is one dot wide, the largest weight on top, or one dot high, the
+// largest weight on the right.
+export function palettePicture(colours, isLying = false) {
+  const [width, height] = isLying ? [256, 1] : [1, 256];
+  const canvas = make("canvas", { width, height });
   const context = canvas.getContext("2d");
   colours.forEach((colour, step) => {
     context.fillStyle = css(colour);
-    context.fillRect(0, 255 - step, 1, 1);
+    context.fillRect(isLying ? step : 0, isLying ? 0 : 255 - step, 1, 1);
   });
   return canvas;
 }
+
+// The one sense of the colours: 0 is the page, and the more a cell stands out, the more it is.
+export const senseOf = ({ dark }) => (dark ? "brighter: more" : "darker: more");

@@ -20,12 +20,20 @@ const cutOut = (bytes, [start, length]) => bytes.slice(start, start + length).bu
 const floats = (bytes, where) => new Float32Array(cutOut(bytes, where));
 
 // One map of weights, cropped to its tokens. A cell holds its step: 255 is the largest weight.
+// Colours and links leave out the first `skip` columns: 1 where the first token is left out.
 class AttentionMap {
   constructor(steps, largest, unit, text, readExact) {
     Object.assign(this, { steps, largest, readExact });
     this.stride = unit.cols; // cells from one row to the next
     this.queries = unit.queries[text];
     this.keys = unit.keys[text];
+    this.skip = 0;
+    this.shownLargest = largest;
+  }
+
+  leaveOut({ most }) {
+    this.skip = 1;
+    this.shownLargest = most;
   }
 
   step(row, column) {
@@ -58,15 +66,31 @@ class AttentionMap {
     return `≈ ${weightInWords(Number(weight.toFixed(digits)))}`;
   }
 
-  // Where the colours end: at 1, or at this map's largest weight.
+  // Where the colours end: at 1, or at the largest weight of those that are shown.
   end(upToOne) {
-    return (upToOne ? 1 : this.largest) || 1;
+    return (upToOne ? 1 : this.shownLargest) || 1;
   }
 
   // A step as a share of where the colours end.
   share(step, upToOne) {
-    return clamp((step * (upToOne ? this.largest : 1)) / 255, 0, 1);
+    return clamp((step * this.largest) / 255 / this.end(upToOne), 0, 1);
   }
+}
+
+// The share of their attention that the others give to the first token, and whether it is a sink:
+// in a causal map, if this is more than half. Of a sink, the largest weight besides, too.
+function firstTokenOf(map) {
+  const rows = map.queries.length;
+  let steps = 0;
+  for (let row = 1; row < rows; row++) steps += map.step(row, 0);
+  const share = (steps * map.largest) / 255 / (rows - 1);
+  const isOneText = map.queries.every((token, place) => token === map.keys[place]);
+  const isSink = rows > 3 && share > 0.5 && isOneText && isCausal(map);
+  if (!isSink) return { share, isSink };
+  let most = 0;
+  for (let row = 1; row < rows; row++)
+    for (let column = 1; column <= row; column++) most = Math.max(most, map.step(row, column));
+  return { share, isSink, most: (most * map.largest) / 255 };
 }
 
 // The exact weights of one map, if it is the one that the kernel last sent.
@@ -84,15 +108,20 @@ function openUnit(unit, unitNumber, blob, model) {
   const size = unit.rows * unit.cols;
   const steps = blob.subarray(unit.maps[0], unit.maps[0] + unit.maps[1]);
   const exact = unit.exact ? floats(blob, unit.exact) : null;
+  const firstTokens = new Map(); // place -> what `firstTokenOf` told
   return (place, text) => {
     const part = (all) => all.subarray(place * size, (place + 1) * size);
     const readExact = () => (exact ? part(exact) : sentWeights(model, unitNumber, place));
-    return new AttentionMap(part(steps), largest[place], unit, text, readExact);
+    const map = new AttentionMap(part(steps), largest[place], unit, text, readExact);
+    if (!firstTokens.has(place)) firstTokens.set(place, firstTokenOf(map));
+    map.first = firstTokens.get(place);
+    if (map.first.isSink && model.get("sink") !== "shown") map.leaveOut(map.first);
+    return map;
   };
 }
 
 // All maps of a view, and where each of them is. The last two axes are those of the small maps:
-// one row for every position of the first of them. A single axis is broken into rows of twelve.
+// one runs across and one down, as `turn` says. A single axis is broken into rows of twelve.
 export class Atlas {
   constructor(spec, blob, model) {
     this.model = model;
@@ -103,13 +132,22 @@ export class Atlas {
     this.units = new Map(
       spec.units.map((unit, number) => [unit.name, openUnit(unit, number, blob, model)]),
     );
-    this.across = this.axes.length - 1; // the axes of the small maps
-    this.down = this.axes.length - 2;
-    this.last = this.axes[this.across];
+    this.sinks = new Map(); // unit -> whether the first token is a sink in any map
+    this.last = this.axes.at(-1);
     this.isSingle = this.axes.length === 1;
-    const [rows, columns] = [1, 1, ...this.sizes].slice(-2);
+    this.smallMaps = this.axes.length ? this.sizes.slice(-2).reduce((a, b) => a * b) : 0;
+    this.turn(false);
+  }
+
+  // Let the last axis but one run across and the last down (`isTurned`), or the other way round.
+  turn(isTurned) {
+    const [secondLast, last] = [this.axes.length - 2, this.axes.length - 1];
+    this.isTurned = isTurned;
+    this.across = isTurned ? secondLast : last;
+    this.down = isTurned ? last : secondLast;
+    const columns = this.sizes[this.across] ?? 1;
     this.columns = this.isSingle ? Math.min(columns, 12) : columns;
-    this.smallMaps = this.axes.length ? rows * columns : 0;
+    this.rows = Math.ceil(this.smallMaps / this.columns);
   }
 
   get index() {
@@ -123,8 +161,24 @@ export class Atlas {
 
   at(index) {
     const place = this.place(index);
+    return this.atPlace(place);
+  }
+
+  atPlace(place) {
     const text = this.texts[Math.floor((place * this.texts.length) / this.count)];
     return this.units.get(this.model.get("unit"))(place, text);
+  }
+
+  // Whether the first token is a sink in any of the maps.
+  get hasSink() {
+    const unit = this.model.get("unit");
+    if (!this.sinks.has(unit)) this.sinks.set(unit, this.someMap((map) => map.first.isSink));
+    return this.sinks.get(unit);
+  }
+
+  someMap(test) {
+    for (let place = 0; place < this.count; place++) if (test(this.atPlace(place))) return true;
+    return false;
   }
 
   // An index in words, such as "layer 2 · head 5"; `axes`: of how many of the axes.
@@ -133,16 +187,21 @@ export class Atlas {
     return shown.map(({ name, labels }, axis) => `${name} ${labels[index[axis]]}`).join(between);
   }
 
-  // The index of a small map, and the number of the one that is chosen.
+  // The index of a small map, and the number of the small map at an index.
   indexOfSmall(number) {
     if (this.isSingle) return [number];
-    const row = Math.floor(number / this.columns);
-    return [...this.index.slice(0, this.down), row, number % this.columns];
+    const index = [...this.index];
+    index[this.down] = Math.floor(number / this.columns);
+    index[this.across] = number % this.columns;
+    return index;
+  }
+
+  numberOf(index) {
+    return this.isSingle ? index[0] : index[this.down] * this.columns + index[this.across];
   }
 
   get chosen() {
-    const { index } = this;
-    return this.isSingle ? index[0] : index[this.down] * this.columns + index[this.across];
+    return this.numberOf(this.index);
   }
 }
 
@@ -212,7 +271,7 @@ export function strongest(map, special) {
   const rows = map.queries.map((token) => special.test(token));
   const columns = map.keys.map((token) => special.test(token));
   const hasSpecial = rows.includes(true) || columns.includes(true);
-  const causal = isCausal(map);
+  const causal = map.skip > 0 || isCausal(map);
   if (causal) rows[0] = columns[0] = true;
   const apart = [causal && "the first token", hasSpecial && "special tokens"].filter(Boolean);
   const cell = largestCell(map, rows, columns);
@@ -222,10 +281,12 @@ export function strongest(map, special) {
 
 // The cells whose links are worth drawing, each [row, column, step], of all tokens or of those of
 // the one in focus: no more than `most` (of equal ones a few more), and none below 1 % of 255.
+// Links to a first token that is left out are drawn only when it is the one in focus.
 export function strongLinks(map, focus, most) {
-  const range = (side, count) => (focus?.side === side ? [focus.at, focus.at + 1] : [0, count]);
-  const [firstRow, endRow] = range("query", map.queries.length);
-  const [firstColumn, endColumn] = range("key", map.keys.length);
+  const range = (side, first, end) =>
+    focus?.side === side ? [focus.at, focus.at + 1] : [first, end];
+  const [firstRow, endRow] = range("query", 0, map.queries.length);
+  const [firstColumn, endColumn] = range("key", map.skip, map.keys.length);
   const counts = new Uint32Array(256);
   for (let row = firstRow; row < endRow; row++)
     for (let column = firstColumn; column < endColumn; column++) counts[map.step(row, column)]++;

@@ -8,10 +8,10 @@ function sceneWithTitle(face) {
   const { atlas, spec, maps, look, mode, overlay } = face;
   const { font, ink, hues } = look;
   const isAll = mode === "heads";
-  const inner = isAll ? face.overviewScene(0) : face.mainScene({ vector: true, tall: Infinity });
-  const where = atlas.where(atlas.index, " · ", isAll ? atlas.down : atlas.axes.length);
+  const inner = isAll ? face.overviewScene() : face.mainScene({ vector: true, tall: Infinity });
+  const where = atlas.where(atlas.index, " · ", isAll ? atlas.axes.length - 2 : atlas.axes.length);
   const title = [spec.title, where].filter(Boolean).join(" · ");
-  const names = maps.length > 1 ? [atlas.index[atlas.across], ...overlay] : [];
+  const names = maps.length > 1 ? [atlas.index.at(-1), ...overlay] : [];
   const shift = (names.length ? 3.6 : 2.2) * font;
   const items = [
     textItem(title, 0.8 * font, 1.2 * font, font, ink, { bold: true }),

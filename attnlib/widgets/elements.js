@@ -2,6 +2,7 @@
 // Text from outside enters only as text: through `textContent`, `append` or an attribute.
 
 let slidersMade = 0; // every slider gets an id of its own
+const FRAME = 800; // milliseconds between two positions that are played
 
 // An element with attributes and children.
 export function make(tag, attributes = {}, ...children) {
@@ -10,6 +11,9 @@ export function make(tag, attributes = {}, ...children) {
   element.append(...children);
   return element;
 }
+
+// Whether there is no pointer that could rest on a thing, as on a phone.
+export const isTouched = () => matchMedia("(hover: none)").matches;
 
 export const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
 
@@ -98,13 +102,49 @@ export function makeRoot(model, el, label, restyled) {
   return { root, style, stop };
 }
 
+// A button that moves through the positions of an axis, from where it stands to the end, and from
+// the end anew. Where the reader wants no motion, every press moves one position on.
+function makePlay(last, place, moved) {
+  const isStill = matchMedia("(prefers-reduced-motion: reduce)");
+  const button = make("button", { type: "button", class: "attn-play" });
+  let timer = null;
+  const show = () => {
+    const words = isStill.matches ? "Next" : "Play";
+    button.textContent = timer ? "Pause" : words;
+    const regions = button.closest(".attn")?.querySelectorAll("[aria-live]") ?? [];
+    for (const region of regions) region.setAttribute("aria-live", timer ? "off" : "polite");
+  };
+  function pause() {
+    clearInterval(timer);
+    timer = null;
+    show();
+  }
+  function step() {
+    if (place() < last) moved(place() + 1);
+    if (place() >= last || !button.isConnected) pause();
+  }
+  button.addEventListener("click", () => {
+    if (timer) return pause();
+    if (place() >= last) moved(0);
+    else if (isStill.matches) moved(place() + 1);
+    if (!isStill.matches) timer = setInterval(step, FRAME);
+    show();
+  });
+  show();
+  return { button, pause };
+}
+
 // A native slider for one axis: the keyboard, touch and screen readers come with it.
-function makeSlider({ name, labels }, moved) {
+function makeSlider({ name, labels, play }, place, moved) {
   const id = `attn-slider-${++slidersMade}`;
   const last = labels.length - 1;
   const input = make("input", { type: "range", id, min: 0, max: last, step: 1 });
   input.disabled = labels.length < 2;
-  input.addEventListener("input", () => moved(Number(input.value)));
+  const player = play && last > 0 ? makePlay(last, place, moved) : null;
+  input.addEventListener("input", () => {
+    player?.pause();
+    moved(Number(input.value));
+  });
 
   const areNumbers = labels.every((label, place) => label === String(place));
   const value = make("b");
@@ -114,30 +154,33 @@ function makeSlider({ name, labels }, moved) {
   output.style.minWidth = `${Math.min(22, 0.75 * longest + (areNumbers ? 4 : 1))}em`;
 
   const element = make("div", { class: "attn-slider" }, make("label", { for: id }, name));
+  if (player) element.append(player.button);
   element.append(input, output);
-  function update(place) {
-    if (input.value !== String(place)) input.value = place;
-    value.textContent = labels[place];
-    input.setAttribute("aria-valuetext", `${name} ${labels[place]}`);
+  function update(at) {
+    if (input.value !== String(at)) input.value = at;
+    value.textContent = labels[at];
+    input.setAttribute("aria-valuetext", `${name} ${labels[at]}`);
   }
-  return { element, update };
+  return { element, update, stop: () => player?.pause() };
 }
 
 // One slider for every axis; together they set the model's index.
 export function makeSliders(model, axes) {
-  const sliders = axes.map((axis, number) =>
-    makeSlider(axis, (place) => {
+  const sliders = axes.map((axis, number) => {
+    const place = () => model.get("index")[number];
+    return makeSlider(axis, place, (next) => {
       const index = [...model.get("index")];
-      index[number] = place;
+      index[number] = next;
       put(model, "index", index);
-    }),
-  );
+    });
+  });
   const update = () => {
     const index = model.get("index");
     sliders.forEach((slider, number) => slider.update(index[number]));
   };
   const elements = sliders.map((slider) => slider.element);
-  return { element: make("div", { class: "attn-sliders" }, ...elements), update };
+  const stop = () => sliders.forEach((slider) => slider.stop());
+  return { element: make("div", { class: "attn-sliders" }, ...elements), update, stop };
 }
 
 // Buttons of which one is pressed: a choice among the values of one name of the state.

@@ -16,6 +16,9 @@ export class FramesFace {
     this.text = make("pre", { class: "attn-text" });
     this.image = make("img");
     this.frame = make("div", { class: "attn-frame", "aria-live": "polite" });
+    this.image.addEventListener("load", () => { // a picture that moves sideways: by keys, too
+      this.frame.tabIndex = this.frame.scrollWidth > this.frame.clientWidth ? 0 : -1;
+    });
     this.surface.root.append(this.sliders.element, this.frame);
     if (spec.frames.some((frame) => frame.text !== undefined))
       this.surface.root.append(make("div", { class: "attn-bar" }, makeFontButtons(model)));
@@ -27,6 +30,7 @@ export class FramesFace {
 
   stop() {
     this.unlisten();
+    this.sliders.stop();
     this.surface.stop();
     for (const address of this.addresses.values()) URL.revokeObjectURL(address);
   }

@@ -6,7 +6,7 @@ from typing import Any
 
 import traitlets
 
-from .checks import check_axes, check_index, check_labels, flatten
+from .checks import check_axes, check_index, check_labels, check_play, flatten
 from .page import Shown
 
 
@@ -19,10 +19,11 @@ class Frames(Shown):
         name: the name of the slider, or one name per level of nesting.
         labels: what stands beside the slider: a list, or a dict axis -> list. Default 0, 1, 2, …
         start: the position to begin with, or one per slider.
+        play: the slider that a button *Play* moves to its end; "step", if a slider is called so.
 
     Raises:
-        ValueError: if the nesting is ragged, a frame is of another kind, or a figure has no
-            alt text.
+        ValueError: if the nesting is ragged, a frame is of another kind, a figure has no alt text,
+            or `play` names no slider.
 
     >>> Frames(["a b", "a c"], name="temperature", labels=[0.5, 1.0])
     Frames(temperature=2)
@@ -41,14 +42,16 @@ class Frames(Shown):
         name: str | Sequence[str],
         labels: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
         start: int | Sequence[int] = 0,
+        play: str | None = None,
     ) -> None:
         self._names = check_axes(name)
         self._flat, self._sizes = flatten(frames, self._names, "frames")
         if labels is not None and not isinstance(labels, Mapping):
             labels = {self._names[0]: labels}
         checked = check_labels(labels or {}, self._names, self._sizes)
+        played = check_play(play, self._names)
         axes = [
-            {"name": axis, "labels": list(strings)}
+            {"name": axis, "labels": list(strings), "play": axis == played}
             for axis, strings in zip(self._names, checked, strict=True)
         ]
         blob, entries = pack_frames(self._flat)

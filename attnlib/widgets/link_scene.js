@@ -62,7 +62,8 @@ function lineItems(maps, look, { x1, x2, y, room, tokens }, focus) {
 function sharesWithFocus(maps, focus, side, place, upToOne) {
   if (!focus || focus.side === side) return maps.map(() => 0);
   const [row, column] = side === "key" ? [focus.at, place] : [place, focus.at];
-  return maps.map((map) => map.share(map.step(row, column), upToOne));
+  const isDrawn = (map) => side === "query" || column >= map.skip;
+  return maps.map((map) => (isDrawn(map) ? map.share(map.step(row, column), upToOne) : 0));
 }
 
 // The tokens of one side, those that are linked with the one in focus with a stripe for each map.

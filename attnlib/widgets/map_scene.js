@@ -9,9 +9,11 @@ import {
   numbered,
   rectItem,
   textItem,
+  widthOf,
 } from "./drawing.js";
-import { colourOf, css, mapPicture, palettePicture } from "./colours.js";
+import { colourOf, css, mapPicture, palettePicture, senseOf } from "./colours.js";
 
+const WORDS = 8.8; // where those of a lying scale begin, in the size of the text
 const SLANT = Math.PI / 3; // of the labels above the columns
 const MOST_RECTANGLES = 4096; // cells that an SVG draws one by one
 
@@ -30,7 +32,8 @@ function layOutMap(map, look, width) {
     const besides = longest(map.queries, rowLabels);
     const above = longest(map.keys, columnLabels);
     const slanted = above * Math.sin(SLANT) + 0.4 * font;
-    const bar = narrow ? 0 : 5.2 * font; // the colour bar and its numbers
+    // the colour bar, its numbers, and below it the words that say what the colours mean
+    const bar = narrow ? 0 : 0.6 * font + widthOf(senseOf(look), 0.8 * font);
     return {
       left: Math.ceil(1.9 * font + besides + 8),
       right: Math.ceil(Math.max(above * Math.cos(SLANT), bar) + 8),
@@ -52,7 +55,7 @@ function layOutMap(map, look, width) {
   for (let round = 0; round < 2; round++) {
     // The cells leave room for the labels, and the labels go by the cells.
     const least = clamp(0.8 * rows, 38, 48) * font;
-    const height = Math.min(least, tall - margin.top - 0.6 * font);
+    const height = Math.min(least, tall - margin.top - (narrow ? 2 : 0.6) * font);
     const across = (width - margin.left - margin.right) / columns;
     cell = wholeDots(Math.min(across, height / rows, 4 * font));
     rowLabels = labelling(cell, font);
@@ -143,7 +146,7 @@ function weightItems(map, look, { left, top, rows, columns, cell }) {
   const size = Math.min(0.85 * look.font, 0.36 * cell);
   const items = [];
   for (let row = 0; row < rows; row++)
-    for (let column = 0; column < columns; column++) {
+    for (let column = map.skip; column < columns; column++) {
       const weight = map.weight(row, column);
       if (weight < 0.005) continue;
       const [red, green, blue] = colourOf(map, map.step(row, column), look);
@@ -156,19 +159,51 @@ function weightItems(map, look, { left, top, rows, columns, cell }) {
   return items;
 }
 
-// What the colours mean, from 0 at the bottom to where they end.
-function barItems(map, { colours, upToOne, font, ink, line }, layout) {
+// What the colours mean, beside the map: from 0 at the bottom to where they end.
+function barItems(map, look, layout) {
+  const { colours, upToOne, font, ink, muted, line } = look;
   const { left, top, rows, columns, cell } = layout;
   const x = left + columns * cell + font;
-  const height = clamp(rows * cell, 2 * font, 10 * font);
+  const hasWords = rows * cell > 6 * font;
+  const height = clamp(rows * cell - (hasWords ? 1.8 * font : 0), 2 * font, 10 * font);
   const end = String(Number(map.end(upToOne).toPrecision(2)));
   const label = (text, y) => textItem(text, x + 1.4 * font, y, 0.9 * font, ink);
-  return [
+  const items = [
     imageItem(palettePicture(colours), x, top, font, height),
     rectItem(x, top, font, height, { stroke: line, strokeWidth: 1 }),
     label(end, top + 0.5 * font),
     label("0", top + height - 0.4 * font),
   ];
+  const size = 0.8 * font;
+  const below = top + height + font;
+  if (hasWords) items.push(textItem(senseOf(look), x - 0.4 * font, below, size, muted));
+  return items;
+}
+
+// The same below the map, where it is narrow.
+function lyingBarItems(map, look, { left, top, rows, cell }) {
+  const { colours, upToOne, font, ink, muted, line } = look;
+  const y = top + rows * cell + 0.7 * font;
+  const end = String(Number(map.end(upToOne).toPrecision(2)));
+  const [x, width, size] = [left + font, 5 * font, 0.85 * font];
+  const middle = y + font / 2;
+  return [
+    imageItem(palettePicture(colours, true), x, y, width, font),
+    rectItem(x, y, width, font, { stroke: line, strokeWidth: 1 }),
+    textItem("0", x - 0.3 * font, middle, size, ink, { anchor: "end" }),
+    textItem(end, x + width + 0.4 * font, middle, size, ink),
+    textItem(senseOf(look), left + WORDS * font, middle, size, muted),
+  ];
+}
+
+// A band over the column of the first token, where it is left out.
+function bandItems({ soft, muted, font }, { left, top, rows, cell }) {
+  const height = rows * cell;
+  const items = [rectItem(left, top, cell, height, { fill: soft })];
+  if (cell < font || height < 6 * font) return items;
+  const turned = { anchor: "middle", turn: -Math.PI / 2 };
+  const [x, y] = [left + cell / 2, top + height / 2];
+  return [...items, textItem("left out", x, y, 0.85 * font, muted, turned)];
 }
 
 // Marks on the row and the column of the cell pointed at, on the cell, and on both labels.
@@ -222,8 +257,9 @@ export function mapScene(map, look, width, cursor, opened) {
   ];
   if (cell >= 9) items.push(...gridItems(look, layout));
   if (cell >= 2 * look.font) items.push(...weightItems(map, look, layout));
+  if (map.skip) items.push(...bandItems(look, layout));
   items.push(rectItem(left - 0.5, top - 0.5, w + 1, h + 1, { stroke: look.line, strokeWidth: 1 }));
-  if (!narrow) items.push(...barItems(map, look, layout));
+  items.push(...(narrow ? lyingBarItems : barItems)(map, look, layout));
   if (cursor) items.push(...cursorItems(map, look, layout, cursor));
   if (opened) items.push(openedItem(look, layout, opened));
 
@@ -233,6 +269,8 @@ export function mapScene(map, look, width, cursor, opened) {
     const inside = row >= 0 && column >= 0 && row < rows && column < columns;
     return inside ? [row, column] : null;
   }
-  const height = top + h + Math.ceil(0.6 * look.font);
-  return { items, width: left + w + right, height, background: look.background, at };
+  const height = top + h + Math.ceil((narrow ? 2 : 0.6) * look.font);
+  const words = WORDS * look.font + widthOf(senseOf(look), 0.85 * look.font) + 2;
+  const total = left + (narrow ? Math.max(w + right, words) : w + right);
+  return { items, width: total, height, background: look.background, at };
 }

@@ -178,6 +178,20 @@ def _padded(leaves: Sequence[Tensor], sizes: tuple[int, ...]) -> Tensor:
     return stack(same).reshape(*sizes, *same[0].shape)
 
 
+def has_sink(weights: Floats, queries: Names, keys: Names) -> bool:
+    """Whether the first token of a causal map takes more than half of the attention of the others.
+
+    >>> weights = np.tril(np.full((4, 4), 0.1))
+    >>> has_sink(weights, tuple("abcd"), tuple("abcd"))
+    False
+    >>> weights[1:, 0] = 0.6
+    >>> has_sink(weights, tuple("abcd"), tuple("abcd"))
+    True
+    """
+    causal = queries == keys and not np.triu(weights, 1).any()
+    return causal and len(queries) > 3 and bool(weights[1:, 0].mean() > 0.5)
+
+
 def strongest(weights: Floats, queries: Names, keys: Names) -> str:
     """The strongest weight of a map in words, and what was left out of the search.
 

@@ -39,13 +39,18 @@ def quantise(weights: Tensor) -> tuple[Tensor, Tensor]:
     return steps.to(torch.uint8), largest
 
 
-def pack(maps: Maps) -> tuple[dict[str, Any], bytes]:
-    """What the browser draws from: a description with offsets, and all bytes, compressed."""
+def pack(maps: Maps, played: str | None = None) -> tuple[dict[str, Any], bytes]:
+    """What the browser draws from: a description with offsets, and all bytes, compressed.
+
+    `played` is the axis that a button plays.
+    """
     blob = bytearray()
     exact = sum(unit.weights.numel() for unit in maps.units) <= EXACT_LIMIT
     axes = zip(maps.axes, maps.labels, strict=True)
     description = {
-        "axes": [{"name": name, "labels": list(labels)} for name, labels in axes],
+        "axes": [
+            {"name": name, "labels": list(labels), "play": name == played} for name, labels in axes
+        ],
         "texts": maps.texts.ravel().tolist(),
         "special": SPECIAL,
         "packed": True,

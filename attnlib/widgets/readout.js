@@ -1,6 +1,6 @@
 // What is read out under the buttons, and what screen readers are told of the pictures.
 
-import { make } from "./elements.js";
+import { isTouched, make } from "./elements.js";
 import { strongest } from "./data.js";
 
 const quoted = (token) => make("q", {}, token);
@@ -10,9 +10,9 @@ const small = (text) => make("small", {}, text);
 // Something told of each map in turn; of several, after its colour and its name.
 function ofEachMap(face, tell) {
   const { maps, overlay, look } = face;
-  const { last, index, across } = face.atlas;
+  const { last, index } = face.atlas;
   if (maps.length === 1) return tell(maps[0], 0);
-  const positions = [index[across], ...overlay];
+  const positions = [index.at(-1), ...overlay];
   return maps.flatMap((map, number) => {
     const colour = make("i");
     colour.style.background = look.hues[number];
@@ -56,11 +56,19 @@ function ofToken(face) {
   ];
 }
 
-// What the reader may do now.
-function hint({ mode, numbersOf }) {
-  if (mode === "links") return "point at a token for its links";
-  if (mode === "heads") return "click a map to open it";
-  return `point at a cell for its weight${numbersOf ? ", click it for q · k" : ""}`;
+// What the reader may do now, with a finger or with a pointer.
+function hint({ mode }) {
+  const [point, click] = isTouched() ? ["touch", "touch"] : ["point at", "click"];
+  if (mode === "links") return `${point} a token for its links`;
+  if (mode === "heads") return `${click} a map to open it`;
+  return `${point} a cell for its weight`;
+}
+
+// What the first token takes of one map, and that it is shown although those of sinks are left out.
+export function aboutFirst({ map, maps, mode, model }) {
+  if (mode === "heads" || maps.length > 1) return "";
+  const share = `takes ${Math.round(100 * map.first.share)} %`;
+  return map.first.isSink || model.get("sink") === "shown" ? share : `${share}: shown`;
 }
 
 function ofStrongest(face) {

@@ -3,8 +3,19 @@
 
 import { listen } from "./elements.js";
 import { bytesOf, inflate } from "./data.js";
+import { AdversaryFace } from "./adversary.js";
 import { AttentionFace } from "./attention.js";
 import { FramesFace } from "./frames.js";
+import { PatchingFace } from "./patching.js";
+import { PREDICT_PARTS } from "./predict.js";
+import { SuspectsFace } from "./suspects.js";
+
+const FACES = {
+  adversary: AdversaryFace,
+  frames: FramesFace,
+  patching: PatchingFace,
+  suspects: SuspectsFace,
+};
 
 // Show a view in `el`, and anew whenever its model is given other maps.
 async function render({ model, el }) {
@@ -18,7 +29,7 @@ async function render({ model, el }) {
     if (mine !== newest) return; // there is another text by now
     face?.stop();
     el.replaceChildren();
-    const Face = spec.kind === "frames" ? FramesFace : AttentionFace;
+    const Face = FACES[spec.kind] ?? PREDICT_PARTS[spec.part] ?? AttentionFace;
     face = new Face(model, el, spec, blob);
   };
   const unlisten = listen(model, { _spec: draw });

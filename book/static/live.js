@@ -24,3 +24,4 @@ const near = new IntersectionObserver((seen) => {
     if (isIntersecting) { near.unobserve(target); load(target); }
 }, { rootMargin: "1000px" });
 document.querySelectorAll(".attn-live").forEach((place) => near.observe(place));
+document.querySelectorAll('[data-part="ask"]').forEach(load); // what follows is covered from the start

@@ -4,8 +4,10 @@ axe-core looks at a few pages in a normal run; ATTNLIB_AXE=all sends it to every
 dark, wide, narrow and printed, and takes about half an hour.
 """
 
+import colorsys
 import functools
 import gzip
+import io
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +16,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlparse
 
 import axe_playwright_python
+import nbformat
+import numpy as np
 import pytest
 from chapter_rules import ROOT, chapter_paths, side_roads
 from chapter_tools import SHORT
+from PIL import Image
 from road_rules import theses
 
 from attnlib.pretrained import card
@@ -88,8 +93,8 @@ def test_the_first_page_is_alive_and_has_three_doors(page: Any, site: Path) -> N
     view = page.locator(".front .attn")
     view.wait_for()
     slider, canvas = view.locator("input[type=range]").first, view.locator(".attn-stage > canvas")
-    shown = canvas.bounding_box()
-    assert shown["y"] + shown["height"] / 2 < 800, "half of the map is seen at once"
+    heads = page.locator('.suspects [aria-label^="layer 29 · head 8:"]').bounding_box()
+    assert heads["y"] + heads["height"] < 800, "all heads are seen at once"
     assert page.locator("button[class*=search-button]:visible").count() == 1
     before = canvas.evaluate(PIXELS)
     slider.press("ArrowRight")
@@ -196,12 +201,109 @@ def test_a_chapter_shows_the_route_that_it_is_on(site: Path) -> None:
         assert re.search(r"\(\d+ h", line)
 
 
+def test_a_chapter_leads_to_its_slides(site: Path) -> None:
+    for path in chapter_paths():
+        assert f'href="../slides/{path.stem}.html"' in article(site, f"chapters/{path.stem}")
+        told = (site / "slides" / f"{path.stem}.html").read_text(encoding="utf-8")
+        assert f"make slides\nNAMES={path.stem}" in told
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_chapter_begins_before_its_goals(page: Any, site: Path, width: int) -> None:
+    """A step or a figure stands in the upper half of the first screen, the goals in a fold."""
+    page.set_viewport_size({"width": width, "height": 844})
+    for path in chapter_paths():
+        opened(page, site, f"chapters/{path.stem}")
+        first = page.locator("article h2, article img.figure").first.bounding_box()
+        assert first["y"] < 422, path.stem
+        goals = page.locator("details.about")
+        assert not goals.get_by_text("You will be able to", exact=True).is_visible()
+        goals.locator("summary").click()
+        assert goals.get_by_text("The short route", exact=True).is_visible()
+
+
+def test_long_code_is_folded_but_for_what_is_shown_on_slides(site: Path) -> None:
+    for path in (*chapter_paths(), *side_roads()):
+        cells = nbformat.read(path, as_version=4).cells
+        text = article(site, path.relative_to(ROOT).with_suffix("").as_posix())
+        hidden = len(re.findall(r'<details class="admonition hide above-input">', text))
+        code = [cell for cell in cells if cell.cell_type == "code"]
+        folded = [cell for cell in code if cell.metadata.get("jupyter", {}).get("source_hidden")]
+        long = [
+            cell
+            for cell in code
+            if cell not in folded
+            and len(re.findall(r"^.*\S", cell.source, re.M)) > 12
+            and "slide" not in cell.metadata.get("tags", [])
+        ]
+        assert hidden == len(folded) + len(long), path.stem
+
+
+def test_the_contents_list_no_module_and_no_exercise_until_they_are_opened(
+    page: Any, site: Path
+) -> None:
+    opened(page, site, "index")
+    links = page.locator(".bd-sidebar-primary nav a:visible")
+    names = [link.get_attribute("href") for link in links.all()]
+    assert len(names) < 30
+    assert not [name for name in names if name.startswith(("api/", "exercises/"))]
+    opened(page, site, "docs/library")
+    assert page.locator('.bd-sidebar-primary nav a[href="../api/attnlib.models.html"]').is_visible()
+
+
+def colour_of_the_first_figure(page: Any, scheme: str) -> tuple[float, float]:
+    """Lightness of a figure's corner, and the hue (0 to 1) of its coloured pixels."""
+    page.emulate_media(color_scheme=scheme)
+    figure = page.locator("img.figure").first
+    figure.scroll_into_view_if_needed()
+    page.wait_for_function("document.querySelector('img.figure').complete")
+    shot = Image.open(io.BytesIO(figure.screenshot())).convert("RGB")
+    pixels = np.array(shot).reshape(-1, 3) / 255
+    strong = pixels[pixels.max(1) - pixels.min(1) > 0.5]
+    assert len(strong) > 100
+    hues = [colorsys.rgb_to_hsv(*pixel)[0] for pixel in strong]
+    return float(pixels[0].mean()), float(np.median(hues))
+
+
+def test_a_figure_follows_the_theme_and_keeps_its_colours(page: Any, site: Path) -> None:
+    opened(page, site, "chapters/02_rnn")
+    light, hue = colour_of_the_first_figure(page, "light")
+    dark, same = colour_of_the_first_figure(page, "dark")
+    assert light > 0.95
+    assert dark < 0.15
+    assert abs(hue - same) < 0.06
+
+
+def test_labels_of_figures_can_be_read_on_a_phone(page: Any, site: Path) -> None:
+    """Labels are drawn at 14 px and more, and a figure shrinks to .88 of that."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    share = "all => all.map(one => one.getBoundingClientRect().width / one.getAttribute('width'))"
+    for path in chapter_paths():
+        opened(page, site, f"chapters/{path.stem}")
+        shares = page.locator("article .cell_output > .output > img.figure").evaluate_all(share)
+        assert all(0.87 < one < 1.01 for one in shares), path.stem
+
+
+def test_a_number_is_lit_wherever_it_stands(page: Any, site: Path) -> None:
+    opened(page, site, "chapters/04_self_attention")
+    lit = page.locator("data.lit")
+    for act in ("hover", "focus"):
+        getattr(page.locator('data[value="exp-c7"]').last, act)()
+        assert lit.all_inner_texts() == ["1"] * 3, "in the notice, the table and the formula"
+        assert lit.nth(1).evaluate("one => one.closest('tr').textContent").startswith("c7")
+        getattr(page.locator('data[value="sum"]').last, act)()
+        assert lit.all_inner_texts() == ["9.39"] * 2
+    page.locator("article h1").hover()
+    assert lit.count() == 0
+    assert page.errors == []
+
+
 def test_side_roads_stand_under_their_chapter(site: Path) -> None:
-    listed = (site / "chapters" / "00_start_here.html").read_text(encoding="utf-8")
+    listed = (site / "docs" / "teaching.html").read_text(encoding="utf-8")
     listed = listed.partition('class="bd-links')[2].partition("</nav>")[0]
     for path in side_roads():
         before = listed[: listed.index(f"more/{path.stem}.html")]
-        above = re.findall(r'toctree-l1.*?href="([^"#]*)', before, re.S)[-1]
+        above = re.findall(r'toctree-l1.*?href="\.\./chapters/([^"]*)', before, re.S)[-1]
         assert above.startswith(path.stem[:3]), f"{path.stem} stands under {above}"
 
 

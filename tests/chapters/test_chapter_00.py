@@ -118,10 +118,23 @@ def test_the_first_position_is_favoured_and_only_by_training(trained, untrained)
         assert 0.85 < low < high < 1.15, "an untrained copy favours the first token, or shuns it"
 
 
+def drawn_at(token: str, text: str, at: int = 5) -> torch.Tensor:
+    """The attention to a token put at a position, as a share of what [CLS] had in front."""
+    encoder = CHAPTER.encoder
+    ids = torch.tensor(encoder.encode(text))
+    own = CHAPTER.to_first(encoder.model.trace(ids))[1:].mean()
+    changed = ids.clone()
+    changed[[0, at]] = torch.tensor([encoder.encode("film")[1], encoder.encode(token)[1]])
+    return encoder.model.trace(changed).pattern[1:, :, :, at].mean() / own
+
+
 def test_a_word_at_the_position_of_cls_receives_as_much():
     for word in ("film", "terrible"):
         low, high = interval([CHAPTER.kept(text, word) for text in TEXTS[:8]])
         assert 0.95 < low < high < 1.05
+    elsewhere = {name: [drawn_at(name, text) for text in TEXTS[:8]] for name in ("[CLS]", "[SEP]")}
+    assert interval(elsewhere["[CLS]"])[0] > 0.4, "the token [CLS] draws, too"
+    assert interval(elsewhere["[SEP]"])[1] < 0.1
     text = TEXTS[0]
     assert torch.equal(CHAPTER.read(text).pattern, CHAPTER.encoder.trace(text).pattern)
     other = CHAPTER.read(text, "film")

@@ -166,9 +166,9 @@ def test_one_unit_says_whether_a_bracket_is_open_and_forgets_it() -> None:
     elman = pretrained.load("elman")
     states, since = chapter.bracketed(elman, texts)
 
-    def correlations(states: Tensor) -> Tensor:
+    def correlations(states: Tensor, marked: Tensor = since >= 1) -> Tensor:
         z = (states - states.mean(0)) / states.std(0)
-        is_open = (since >= 1).float()
+        is_open = marked.float()
         return (z * ((is_open - is_open.mean()) / is_open.std())[:, None]).mean(0).abs()
 
     trained = correlations(states)
@@ -180,6 +180,16 @@ def test_one_unit_says_whether_a_bracket_is_open_and_forgets_it() -> None:
     assert on[1][0] > 0.97
     assert on[20][1] < on[1][0]
     assert 0.3 < sum(on[20]) / 2 < 0.8
+
+    # a quotation counts as well, and nothing else does
+    rows = [chapter.bpe.tokens(chapter.bpe.encode(text)[:300]) for text in texts]
+    quoted = torch.cat([quoted_for(row) for row in rows])
+    outside = since == -1
+    assert interval((states[outside & (quoted == 5), 46] > 0).double())[0] > 0.95
+    assert (states[outside & (quoted == -1), 46] > 0).double().mean() < 0.02
+    either = correlations(states, (since >= 1) | (quoted >= 1))
+    assert either[46] > trained[46] + 0.1
+    assert either[torch.arange(128) != 46].max() < 0.3
 
     closing = [i for i in range(4096) if ")" in chapter.bpe.tokens([i])[0]]
 
@@ -193,6 +203,18 @@ def test_one_unit_says_whether_a_bracket_is_open_and_forgets_it() -> None:
 
     assert moved(46) > 0.01
     assert max(abs(moved(unit)) for unit in (0, 23, 88, 70)) < 0.005
+
+
+def quoted_for(tokens: list[str]) -> Tensor:
+    """Tokens since a quotation was opened by a mark after a space: 0 at the mark, -1 outside."""
+    count, counts = -1, []
+    for token in tokens:
+        if '"' in token:
+            count = 0 if token == ' "' else -1
+        elif count >= 0:
+            count += 1
+        counts.append(count)
+    return torch.tensor(counts)
 
 
 def test_how_long_a_bracket_is_open_is_counted_from_its_token() -> None:

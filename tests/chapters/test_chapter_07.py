@@ -292,6 +292,10 @@ def test_rarity_and_a_word_list_agree_better_in_order_than_the_map(name, rt, sen
     assert low(by_rarity - by_map) > 0
     assert low(by_list - by_rarity) > 0.03
     assert low(by_map) > 0.2, "and the map is far above chance"
+    frequent = torch.bincount(train.ids[train.mask]).topk(8).indices
+    rest = data.mask & ~torch.isin(data.ids, frequent)
+    ahead = kendall(own, left_out, rest) - kendall(rare, left_out, rest)
+    assert low(ahead) > 0.02, "rarity owes its lead to the eight most frequent tokens"
     first = [scores.masked_fill(~data.mask, -1).argmax(1) for scores in (own, rare, left_out)]
     same = [(first[k] == first[2]).float() for k in (0, 1)]
     assert low(same[0] - same[1]) > 0.1, "at the first word the map is ahead of rarity"

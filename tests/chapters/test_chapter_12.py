@@ -156,6 +156,14 @@ def test_the_peaked_rows_of_a_language_model_keep_their_strongest_weight():
     assert min(shares) > 0.8
     word = -torch.eye(96)[40]
     assert ident.extreme_weights(uniform, N, word)[40] < 0.5 / 96
+    first_layer = []  # peaked rows are a matter of the layer
+    for row, T_head in zip(*(x[:6] for x in CHAPTER.head_parts(smollm2, ids, 0)), strict=True):
+        row, N = row[-1] / row[-1].sum(), ident.null_space(T_head)
+        k = int(row.argmax())
+        least = ident.extreme_weights(row, N, -torch.eye(96)[k])[k]
+        first_layer.append((least / row[k]).item())
+    assert sum(share >= 0.9 for share in first_layer) < 3
+    assert min(first_layer) < 0.01
 
 
 # -- what the head can make --------------------------------------------------------------------

@@ -14,6 +14,7 @@ from gemma import gemma_or_skip
 from attnlib import pretrained
 from attnlib.data import reviews
 from attnlib.explain.geometry import class_cosines, mean_cosine
+from attnlib.training.classification import examples
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 CHAPTER = definitions(
@@ -245,6 +246,9 @@ def test_shuffled_labels_have_no_direction(deep):
     )
     assert found > 0.2
     assert null.abs().max() < 0.1
+    rows = examples(test, deep.tokenizer, 64).take(chosen)
+    answers = (deep.model.scorer(rows.mask)(deep.model.embed(rows.ids)) > 0.5).long()
+    assert torch.sub(*class_cosines(states, answers)) > 2 * found, "it is rather the answer's"
 
 
 # -- what is left to decide ----------------------------------------------------------------------

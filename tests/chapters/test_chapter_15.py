@@ -65,7 +65,7 @@ def small():
     chapter = definitions(
         "15_causes",
         *("lm", "model", "prompt", "read", "clean", "writes", "difference", "put", "restored"),
-        *("split", "stream_map", "ids"),
+        *("split", "stream_map", "head_maps", "ids"),
     )
     space = chapter.split.__globals__
     space.update(model=model)
@@ -100,6 +100,15 @@ def test_a_split_effect_is_its_definition_on_a_small_model():
             edits = {("z", layer): replaced(head, z)}
             changed = metric(one.model(one.ids[1][None], edits=edits)[0, -1])
             assert told[name] == pytest.approx(float((changed - none) / (whole - none)), abs=1e-6)
+
+
+def test_what_a_reader_pulls_of_heads_is_what_split_says():
+    one = small()
+    maps = one.chapter.head_maps(one.runs)
+    assert maps.shape == (3, 3, 6)
+    for layer, head in ((0, 4), (1, 1), (2, 5)):
+        told = [*one.chapter.split(one.runs, layer, head).values()]
+        assert maps[:, layer, head].tolist() == pytest.approx(told, abs=1e-6)
 
 
 def replaced(head, output):
@@ -163,6 +172,18 @@ def test_prompts_of_ones_own_are_read_as_two_runs():
     ):
         with pytest.raises(ValueError, match=message):
             own.read_pair(wrong)
+
+
+@pytest.mark.slow
+def test_accusations_in_ones_own_text_are_measured_as_the_stored_ones():
+    own = definitions("15_causes", "lm", "model", "prompt", "ids", "without", "suspects")
+    view, stored = own.suspects(own.prompt), pretrained.card("suspects")
+    view.accused = (24, 4)
+    words, after = view._spec["words"], view._answers["24,4"]
+    assert words[0] == " Mary"
+    assert after[0] == pytest.approx(stored["zero"][24][4][0], abs=2e-3)
+    with pytest.raises(ValueError, match="no head can look at it"):
+        own.suspects("The capital of France is")
 
 
 # --- the story -----------------------------------------------------------------------------------
@@ -348,8 +369,12 @@ def test_four_heads_are_enough_and_nearly_nothing_is_left_without_them():
         assert shares("sets_without", "helping-4")[1] < -0.8, model
         assert shares("sets_together", "looking-4")[1] < 0.35, model
         at = CHAPTER.SIZES.index(4)
-        assert CHAPTER.of_random(model, "random_together")[at].max() < 0.3, model  # the control
-        assert CHAPTER.of_random(model, "random_without")[at].min() > -0.3, model
+        assert CHAPTER.of_random(model, "random_together")[at].max() < 0.155, model  # the control
+        assert CHAPTER.of_random(model, "random_without")[at].min() > -0.15, model
+        left = 1 + CHAPTER.share(
+            stored["sets_without"][:, order.index("helping-4")], gaps, CHAPTER.report
+        )
+        assert left < 1 / 6, model
 
 
 @pytest.mark.claim(115)
@@ -376,7 +401,7 @@ def test_blocks_amplify_what_heads_bring():
 
 @pytest.mark.claim(106)
 def test_the_weight_does_not_rank_with_the_effect_and_weight_times_writing_does():
-    for model, signed_rank in (("SmolLM2", 0.45), ("Gemma 3", 0.3)):
+    for model, rarely in (("SmolLM2", 0.005), ("Gemma 3", 0.05)):
         stored, gaps = CHAPTER.results[model], CHAPTER.gaps[model]
         acting = CHAPTER.share(stored["restore"], gaps, CHAPTER.choose).abs() > 0.01
         assert 15 < acting.sum() < 40
@@ -388,18 +413,20 @@ def test_the_weight_does_not_rank_with_the_effect_and_weight_times_writing_does(
         ends = {name: rank_interval(x, stored["restore"], acting) for name, x in measures.items()}
         assert -0.3 < ends["weight"][0] < ends["weight"][1] < 0.2, model
         assert ends["weight"][1] < ends["signed"][0], model
-        assert (
-            CHAPTER.spearman(
-                stored["signed"][CHAPTER.report].mean(0)[acting],
-                stored["restore"][CHAPTER.report].mean(0)[acting],
-            )
-            > signed_rank
-        )
         assert ends["gradient"][0] > 0.95, model
-        mixed = stored["restore"][
-            :, torch.randperm(len(acting), generator=torch.Generator().manual_seed(0))
-        ]
-        assert rank_interval(measures["signed"], mixed, acting)[0] < 0.3  # the control
+        by_chance = {name: chance(x, stored["restore"], acting) for name, x in measures.items()}
+        assert by_chance["weight"] > 0.2, model
+        assert by_chance["signed"] < rarely, model
+    assert by_chance["signed"] > 0.005, "in Gemma 3 it ranks hardly above chance"
+
+
+def chance(x, y, heads, times=1000):
+    """How often shuffled heads rank at least as well as heads do, on the second half."""
+    x, y = (effects[CHAPTER.report].mean(0)[heads] for effects in (x, y))
+    draw = torch.Generator().manual_seed(0)
+    shuffled = [y[torch.randperm(len(y), generator=draw)] for _ in range(times)]
+    own = CHAPTER.spearman(x, y)
+    return sum(CHAPTER.spearman(x, other) >= own for other in shuffled) / times
 
 
 def rank_interval(x, y, heads):

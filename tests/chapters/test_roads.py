@@ -6,6 +6,8 @@ tools/road_rules.py holds it to its honest minutes, and says how they are counte
 
 - *What to remember* is a list of three to five sentences: those of chapters/theses.toml, in order.
   The three questions have their answers in a fold.
+- **Predict.** is the last paragraph of its cell. Behind it a folded cell makes a `Predict`, which
+  the cell that computes the result reveals, once. A question that no cell answers is no Predict.
 - A side road, chapters/more/NN_topic.ipynb, begins: `# NN · Title`; next line `*One question?*`;
   `**Side road** of [chapter NN](../NN_name.ipynb)`, to a thesis, quoted word for word; and
   `**Time** 12 min to read · 8 s to run on two cores`. Its chapter links to it as
@@ -16,6 +18,7 @@ tools/road_rules.py holds it to its honest minutes, and says how they are counte
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +112,14 @@ def test_main_roads_and_side_roads_keep_their_rules() -> None:
     assert found == {}
 
 
+def test_no_two_predictions_of_the_course_share_a_label() -> None:
+    """An answer is found again by its label."""
+    code = [cell.source for one in CHAPTERS.values() for cell in rules.code_cells(one)]
+    asked = r"= Predict\.(?:number|choice|order|curve)\(\s*\"([^\"]+)\""
+    labels = Counter(re.findall(asked, "\n".join(code)))
+    assert [label for label, times in labels.items() if times > 1] == []
+
+
 def test_a_chapter_with_theses_is_a_main_road_and_no_other() -> None:
     assert sorted(roads.theses()) == [path.name[:2] for path in MAIN_ROADS]
 
@@ -198,6 +209,12 @@ def code(source: str) -> Breaks:
     return lambda notebook: notebook.cells.insert(5, new_code_cell(source))
 
 
+def both(first: Breaks, second: Breaks) -> Breaks:
+    """Two ways to break a road at once."""
+    return lambda notebook: [first(notebook), second(notebook)]
+
+
+ASKED = 'x = Predict.number("a share", 0, 1)'
 BROKEN: list[tuple[Callable[..., list[str]], str, Breaks]] = [
     (roads.tells_its_minutes, "words and code say 2", replace(0, "2 min", "5 min")),
     (roads.tells_its_minutes, "words and code say 4", add(1, " word" * 120)),
@@ -205,6 +222,10 @@ BROKEN: list[tuple[Callable[..., list[str]], str, Breaks]] = [
     (roads.tells_its_minutes, "75 at most", replace(0, "2 min", "76 min")),
     (roads.tells_its_minutes, "30 at most", replace(0, "3 s", "31 s")),
     (roads.marks_open_a_paragraph, "**Predict begins", replace(1, "**P", "Now **P")),
+    (roads.predictions_are_answered, "x.reveal(…) stands 0 times", code(ASKED)),
+    (roads.predictions_are_answered, "no x = Predict", code(ASKED)),
+    (roads.predictions_are_answered, "no Predict.so_far()", code(ASKED)),
+    (roads.predictions_are_answered, "last paragraph", both(add(1, "\n\nMore."), code(ASKED))),
     (roads.claims_its_theses, "only there: ['Columns do not.']", replace(6, "do not", "may")),
     (roads.claims_its_theses, "here 2, there 3", replace(6, f"- {SENTENCES[1]}\n", "")),
     (rules.closes_well, "'Three questions'", replace(6, "## Three questions\n", "")),

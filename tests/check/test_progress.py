@@ -11,7 +11,18 @@ import pytest
 from cells import run
 
 from attnlib.check import check, progress
-from attnlib.check.progress import FILE, READ, exercises, note, noted
+from attnlib.check.progress import (
+    FILE,
+    PREDICTIONS,
+    READ,
+    Prediction,
+    exercises,
+    note,
+    note_prediction,
+    notebook,
+    noted,
+    predictions,
+)
 from attnlib.check.protocol import to_json
 
 CASES = [{"args": to_json((1,)), "expected": 2}]
@@ -104,3 +115,43 @@ def test_notebooks_that_note_at_once_lose_nothing(exercise: Path) -> None:
     workers = [subprocess.Popen([*command, str(k)], cwd=exercise) for k in range(3)]
     assert [worker.wait() for worker in workers] == [0, 0, 0]
     assert noted() == {("04_x", f"task {k} {i}") for k in range(3) for i in range(50)}
+
+
+# ---------------------------------------------------------------- predictions
+FIRST = Prediction("04_x", "largest weight", 0.4, 0.97, 0.43)
+ORDER = Prediction("04_x", "by repetition", ["a", "b"], ["b", "a"], 0.0)
+
+
+def test_the_first_answer_counts_and_is_noted_once(exercise: Path) -> None:
+    assert predictions() == []
+    for prediction in (FIRST, ORDER, FIRST._replace(answer=0.9, close=0.93)):
+        note_prediction(prediction)
+    assert predictions() == [FIRST, ORDER]
+    text = (exercise.parent / PREDICTIONS).read_text("utf-8")
+    assert text.splitlines()[1] == '["04_x", "largest weight", 0.4, 0.97, 0.43]'
+    assert noted() == set()
+
+
+def test_damaged_predictions_stop_nothing_and_are_told(
+    exercise: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (exercise.parent / PREDICTIONS).write_text('["04_x", "a", 1, 2]\n["a", "b", 1, 2, "near"]\n["')
+    note_prediction(FIRST)
+    told = capsys.readouterr().out
+    assert told.startswith(f"3 damaged lines of exercises/{PREDICTIONS} do not count")
+    assert predictions() == [FIRST]
+
+
+def test_predictions_that_cannot_be_written_are_told(
+    exercise: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (exercise.parent / PREDICTIONS).mkdir()
+    note_prediction(FIRST)
+    assert f"could not be noted in exercises/{PREDICTIONS} (" in capsys.readouterr().out
+
+
+def test_a_notebook_is_named_as_its_editor_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPY_SESSION_NAME", "chapters/04_x.ipynb")
+    assert notebook() == "04_x"
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    assert notebook() == "a notebook"

@@ -3,26 +3,18 @@
 Every host but 127.0.0.1 is blocked and noted, so that a script from elsewhere cannot hide.
 """
 
-import ast
 import itertools
-import os
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import axe_playwright_python
-import nbformat
 import pytest
 import torch
 from javascript import functions
+from playing import PAGE, run_cells
 
 from attnlib.trace import Trace
 from attnlib.widgets import AttentionView, Frames, explore
@@ -30,31 +22,9 @@ from attnlib.widgets.page import snippet
 
 pytestmark = pytest.mark.browser
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
-ROOT = Path(__file__).parents[2]
 TOKENS = ["[CLS]", "un", "##do", "<script>window.ran=1</script>", "-->", " it", "\n", "[SEP]"]
 PIXELS = "canvas => canvas.toDataURL()"
 READ = functions(Path(__file__).with_name("canvas.js"))
-
-# A page that may load nothing, light or dark as the reader has it.
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
-script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:">
-<title>A view</title>
-<style>
-:root { color-scheme: light dark; }
-body { margin: 0 auto; max-width: 1100px; padding: 1rem; color: #1b1f24; background: #fff; }
-@media (prefers-color-scheme: dark) { body { color: #e8eaed; background: #14171c; } }
-</style>
-</head>
-<body>
-BODY
-</body>
-</html>
-"""
 
 SMALL_CELL = """
 import torch
@@ -287,10 +257,10 @@ def test_all_maps_stand_beside_the_one_shown_and_lead_to_it(page: Any, tmp_path:
     grid, seen = page.locator(".attn-heads"), {canvas.evaluate(PIXELS)}
     places = thumbnails(page)
     assert len(places) == 270
-    down = [places[f"layer {layer} · head 0"][1] for layer in range(30)]
-    right = [places[f"layer 0 · head {head}"][0] for head in range(9)]
-    assert down == sorted(down)
-    assert right == sorted(right)
+    right = [places[f"layer {layer} · head 0"][0] for layer in range(30)]
+    down = [places[f"layer 0 · head {head}"][1] for head in range(9)]
+    assert right == sorted(set(right)), "the layers run across"
+    assert down == sorted(set(down))
     page.mouse.click(*places["layer 17 · head 5"])
     assert values(sliders) == "17 5"
     assert page.locator("[data-value=map]").get_attribute("aria-pressed") == "true"
@@ -312,27 +282,104 @@ def test_all_maps_stand_beside_the_one_shown_and_lead_to_it(page: Any, tmp_path:
 def test_a_view_fits_its_window(
     page: Any, tmp_path: Path, width: int, height: int, size: tuple[int, int, int]
 ) -> None:
-    """Nothing is wider; the tools stand on one row; the map is seen with its sliders, and large."""
+    """Nothing is wider or cut, the map is seen with its sliders and all small maps, and large."""
     page.set_viewport_size({"width": width, "height": height})
     _, canvas, _ = opened(page, tmp_path, explore(causal(*size), title="Title"))
     assert canvas.evaluate(READ["reached"]) > (180 if size[2] < 20 else 120)
+    root, grid = page.locator(".attn"), page.locator(".attn-heads")
     for mode in ("map", "links", "heads"):
         page.click(f"[data-value={mode}]")
         assert page.evaluate("document.documentElement.scrollWidth") == width
         stage = page.locator(".attn-stage")
         assert stage.evaluate("node => node.scrollWidth - node.clientWidth") == 0
-        buttons = page.locator(".attn-bar").first.locator("button").all()
-        tops = [button.bounding_box()["y"] for button in buttons]
-        assert len(tops) == 11
-        assert max(tops) - min(tops) < 2
+        buttons = page.locator(".attn-bar button").filter(visible=True).all()
+        boxes = [button.bounding_box() for button in buttons]
+        assert len(boxes) >= 9
+        assert all(0 <= box["x"] and box["x"] + box["width"] <= width for box in boxes)
+        assert all(box["height"] >= 40 for box in boxes) or width > 600
+        if width == 1280:
+            first_row = page.locator(".attn-bar").first.locator("button").all()
+            assert len({round(button.bounding_box()["y"]) for button in first_row}) == 1
+            assert root.evaluate("node => node.offsetHeight") <= 680
+        shown = [part.bounding_box() for part in (canvas, grid) if part.is_visible()]
+        assert all(box["y"] + box["height"] <= height for box in shown)
         if mode == "heads":
             continue
         box = canvas.bounding_box()
         if size[2] < 20:
             assert box["y"] + box["height"] <= 680
         if width == 1280:
-            assert page.locator(".attn").evaluate("node => node.offsetHeight") <= 680
             assert 0.4 * height <= box["height"] <= 0.61 * height
+
+
+def test_small_maps_use_the_room_that_there_is(page: Any, tmp_path: Path) -> None:
+    """Beside the map on a wide page, below it on a narrow one, never in a strip."""
+    for width, place in ((1280, "beside"), (680, "below"), (390, "below")):
+        page.set_viewport_size({"width": width, "height": 800})
+        _, canvas, _ = opened(page, tmp_path, explore(causal(30, 9, 14)))
+        shown, small = canvas.bounding_box(), page.locator(".attn-heads").bounding_box()
+        assert (small["y"] >= shown["y"] + shown["height"]) == (place == "below")
+        assert small["width"] > 2 * small["height"]
+        room = page.locator(".attn-stage").bounding_box()["width"]
+        assert small["width"] > 0.75 * (room if place == "below" else room - shown["width"])
+    page.set_viewport_size({"width": 680, "height": 800})
+    opened(page, tmp_path, explore(causal(6, 12, 9)))
+    assert len(thumbnails(page)) == 72
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_scale_says_in_which_sense_the_colours_are_read(
+    page: Any, tmp_path: Path, scheme: str
+) -> None:
+    """Nothing is the page, and what stands out from it is much, on a screen of any width."""
+    page.emulate_media(color_scheme=scheme)
+    sense = {"light": "darker: more", "dark": "brighter: more"}[scheme]
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        opened(page, tmp_path, explore(causal(1, 2, 9)))
+        assert {sense, "0"} <= set(words_of(page, tmp_path))
+
+
+# ---------------------------------------------------------------- a first token that is a sink
+def test_a_first_token_that_is_a_sink_is_left_out_until_it_is_asked_for(
+    page: Any, tmp_path: Path
+) -> None:
+    rows = torch.tensor([[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.7, 0.2, 0.1, 0], [0.6, 0, 0.3, 0.1]])
+    even = torch.ones(4, 4).tril() / torch.arange(1, 5)[:, None]
+    view = explore(Trace(tuple("abcd"), torch.stack([rows, even])[None]))
+    sliders, canvas, read = opened(page, tmp_path, view)
+    words = words_of(page, tmp_path)
+    assert {"left out", "0.3", "0.30", "0.20"} <= set(words), "the colours end at what is left"
+    assert not {"0.90", "0.70", "1"} & set(words)
+    group = page.get_by_role("group", name="first token")
+    assert "takes 73 %" in group.inner_text()
+    left_out = canvas.evaluate(PIXELS)
+    pressed(canvas, "D D")
+    assert "0.90" in read.inner_text(), "the weight is told to those who ask for it"
+    canvas.press("Escape")
+    page.click("[data-value=shown]")
+    assert canvas.evaluate(PIXELS) != left_out
+    assert {"1.00", "0.90", "0.70"} <= set(words_of(page, tmp_path))
+    page.click("[data-value=out]")
+    assert canvas.evaluate(PIXELS) == left_out
+    page.click("[data-value=links]")
+    assert canvas.evaluate(READ["ink"]) > 0
+    sliders.nth(0).press("ArrowRight")
+    page.click("[data-value=map]")
+    assert "takes 36 %: shown" in group.inner_text()
+    assert {"1.00", "0.50"} <= set(words_of(page, tmp_path)), "no sink: nothing is left out"
+
+
+def test_what_is_no_sink_has_no_switch(page: Any, tmp_path: Path) -> None:
+    look_at_first = torch.zeros(5, 5)
+    look_at_first[:, 0] = 1
+    looks_ahead = 0.8 * look_at_first + 0.2 * torch.eye(5).roll(1, 1)
+    for weights, sources in ((looks_ahead, None), (look_at_first, list("vwxyz"))):
+        view = AttentionView(weights, list("abcde"), sources=sources, axes=())
+        opened(page, tmp_path, view)
+        assert page.locator("[data-value=shown]").count() == 0
+    opened(page, tmp_path, AttentionView(look_at_first, list("abcde"), axes=(), sink=True))
+    assert page.locator("[data-value=shown]").get_attribute("aria-pressed") == "true"
 
 
 def test_no_weight_is_lost_where_cells_are_smaller_than_dots(page: Any, tmp_path: Path) -> None:
@@ -509,9 +556,12 @@ def test_the_numbers_come_by_pointer_and_tell_of_the_mask(page: Any, tmp_path: P
 
 
 def test_a_finger_opens_the_numbers_and_stays_on_a_token(browser: Any, tmp_path: Path) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    context = browser.new_context(**phone)
     page = context.new_page()
     _, canvas, read = opened(page, tmp_path, counted(*queries_and_keys()))
+    assert "touch a cell" in read.inner_text()
+    assert not re.search("point|click", page.locator(".attn").inner_text())
     for mode, words in (("map", "destination"), ("links", "looks at")):
         page.locator(f"[data-value={mode}]").tap()
         box = canvas.bounding_box()
@@ -548,9 +598,37 @@ def test_what_is_read_out_stands_still_and_the_numbers_come_into_sight(
     assert len(texts) == 4
 
 
+def test_the_numbers_are_offered_and_may_be_open_at_first(page: Any, tmp_path: Path) -> None:
+    opened(page, tmp_path, counted(*queries_and_keys(), opened=(3, 1)))
+    panel = page.locator(".attn-numbers")
+    assert panel.locator("caption").inner_text() == "the query of “d” and the key of “b”"
+    offer = page.get_by_role("button", name="Where does a weight come from?")
+    assert not offer.is_visible()
+    page.get_by_role("button", name="close the numbers").click()
+    assert not panel.is_visible()
+    strongest = page.locator(".attn-read q").all_inner_texts()
+    offer.press("Enter")
+    assert [f"“{name}”" in panel.locator("caption").inner_text() for name in strongest] == [
+        True
+    ] * 2
+    page.click("[data-value=links]")
+    assert not offer.is_visible()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1100, 800), (680, 800)])
+def test_open_numbers_stand_beside_their_map(
+    page: Any, tmp_path: Path, width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    _, canvas, _ = opened(page, tmp_path, counted(*queries_and_keys(), opened=(3, 1)))
+    shown, panel = canvas.bounding_box(), page.locator(".attn-numbers").bounding_box()
+    assert panel["x"] >= shown["x"] + shown["width"]
+    assert panel["y"] + panel["height"] <= height
+
+
 def test_without_queries_and_keys_no_numbers_are_offered(saved: Any) -> None:
-    _, canvas, read = parts(saved)
-    assert "q · k" not in read.inner_text() + canvas.get_attribute("aria-label")
+    _, canvas, _ = parts(saved)
+    assert "q · k" not in saved.locator(".attn").inner_text() + canvas.get_attribute("aria-label")
     pressed(canvas, "D")
     before = canvas.evaluate(PIXELS)
     canvas.press("Enter")
@@ -616,67 +694,71 @@ def test_frames_page(page: Any, tmp_path: Path) -> None:
     assert page.errors == []
 
 
+# ---------------------------------------------------------------- play
+def stepping(kind: str) -> AttentionView | Frames:
+    """Four steps of a training, as maps or as texts."""
+    if kind == "frames":
+        return Frames([f"text {step}" for step in range(4)], name="step")
+    weights = torch.randn(4, 3, 3, generator=torch.Generator().manual_seed(5)).softmax(-1)
+    return AttentionView(weights, list("abc"), axes="step")
+
+
+@pytest.mark.parametrize("kind", ["frames", "maps"])
+def test_play_moves_through_the_steps_and_stops_at_the_end(
+    page: Any, tmp_path: Path, kind: str
+) -> None:
+    page.clock.install()
+    sliders, *_ = opened(page, tmp_path, stepping(kind))
+    button, spoken = page.locator(".attn-play"), page.locator(".attn [aria-live=polite]")
+    assert button.inner_text() == "Play"
+    assert spoken.count() > 0
+    button.click()
+    assert spoken.count() == 0, "what runs past is not read out"
+    seen = []
+    for _ in range(5):
+        seen.append((sliders.input_value(), button.inner_text()))
+        page.clock.run_for(800)
+    assert seen == [("0", "Pause"), ("1", "Pause"), ("2", "Pause"), ("3", "Play"), ("3", "Play")]
+    assert spoken.count() > 0
+    button.press("Enter")  # from the end it begins anew
+    page.clock.run_for(800)
+    assert (sliders.input_value(), button.inner_text()) == ("1", "Pause")
+    button.click()
+    page.clock.run_for(1600)
+    assert (sliders.input_value(), button.inner_text()) == ("1", "Play")
+    button.click()
+    sliders.press("ArrowRight")  # who takes the slider stops it
+    page.clock.run_for(1600)
+    assert (sliders.input_value(), button.inner_text()) == ("2", "Play")
+    assert page.errors == []
+
+
+def test_who_wants_no_motion_presses_for_every_step(page: Any, tmp_path: Path) -> None:
+    page.clock.install()
+    page.emulate_media(reduced_motion="reduce")
+    sliders, *_ = opened(page, tmp_path, stepping("frames"))
+    button = page.locator(".attn-play")
+    assert button.inner_text() == "Next"
+    seen = []
+    for _ in range(4):
+        button.click()
+        page.clock.run_for(1600)
+        seen.append(sliders.input_value())
+    assert seen == ["1", "2", "3", "0"]
+
+
+def test_only_an_axis_over_time_is_played(page: Any, tmp_path: Path) -> None:
+    pages = [["a", "b"], ["c", "d"]]
+    for play, labels in ((None, []), ("n", ["n"])):
+        opened(page, tmp_path, Frames(pages, name=("n", "t"), play=play))
+        played = page.locator(".attn-slider", has=page.locator(".attn-play")).locator("label")
+        assert played.all_inner_texts() == labels
+
+
 # ---------------------------------------------------------------- JupyterLab
-def environment(folder: Path) -> dict[str, str]:
-    """This process's environment, with settings of its own and attnlib on the path."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    settings = {"JUPYTER_CONFIG_DIR": str(folder / "config"), "PYTHONPATH": path}
-    settings |= {"IPYTHONDIR": str(folder / "ipython"), "JUPYTER_DATA_DIR": str(folder / "data")}
-    return {**os.environ, **settings}
-
-
-@pytest.fixture(scope="module")
-def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """JupyterLab on a free port of 127.0.0.1: its address with %s for a path, and its folder."""
-    folder = tmp_path_factory.mktemp("lab")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = "--no-browser --allow-root --ServerApp.ip=127.0.0.1 --ServerApp.port_retries=0 "
-    options += (
-        "--IdentityProvider.token=attn --LabApp.expose_app_in_browser=True --LabApp.news_url="
-    )
-    command = [sys.executable, "-m", "jupyter", "lab", *options.split()]
-    command += [f"--ServerApp.port={port}", f"--ServerApp.root_dir={folder}"]
-    with (folder / "lab.log").open("w") as log:
-        server = subprocess.Popen(
-            command, cwd=folder, env=environment(folder), stdout=log, stderr=log
-        )
-    try:
-        wait_for(f"http://127.0.0.1:{port}/api?token=attn", server, folder / "lab.log")
-        yield f"http://127.0.0.1:{port}/lab/tree/%s?token=attn&reset", folder
-    finally:
-        server.terminate()
-        server.wait(20)
-
-
-def wait_for(address: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Until the server answers; its log in the message when it does not."""
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(address, timeout=2).close()
-            return
-        except (urllib.error.URLError, OSError):
-            if server.poll() is not None:
-                break
-            time.sleep(0.2)
-    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
-
-
 def run_in_lab(page: Any, lab: tuple[str, Path], cells: list[str]) -> Any:
     """Write a notebook, open it, run all its cells; its views that have a layer slider."""
-    address, folder = lab
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    code = [nbformat.v4.new_code_cell(source) for source in cells]
-    nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=kernel), folder / "one.ipynb")
-    page.goto(address % "one.ipynb")
-    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
-    page.wait_for_function(
-        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
-        " === 'idle'",
-        timeout=60_000,
-    )
-    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    run_cells(page, lab, cells)
     views = page.locator(".attn", has=page.locator(".attn-stage")).filter(has_text="layer")
     views.last.wait_for(state="attached", timeout=120_000)
     views.last.scroll_into_view_if_needed()
@@ -741,29 +823,3 @@ def test_what_is_typed_in_jupyterlab_moves_every_map(notebook: Any) -> None:
         status.filter(has_text=sentence).wait_for(timeout=20_000)
         assert canvas.evaluate(PIXELS) == pixels
     enter("two words", 2)
-
-
-@pytest.mark.long
-def test_a_prompt_typed_into_chapter_15_gets_its_three_shares(page: Any, lab: Any) -> None:
-    """Its first maps move, too; of the cells between them and the box, what they define is run."""
-    notebook = nbformat.read(ROOT / "chapters" / "15_causes.ipynb", as_version=4)
-    code = {cell.id: cell.source for cell in notebook.cells if cell.cell_type == "code"}
-    names = list(code)
-    begins, maps, box = (names.index(name) for name in ("82de50bb", "caabe612", "own-prompts"))
-    defines = ast.FunctionDef | ast.Import | ast.ImportFrom
-    for name in {*names[begins + 2 : box]} - {names[maps]}:
-        nodes = ast.parse(code[name]).body
-        code[name] = ast.unparse(ast.Module([n for n in nodes if isinstance(n, defines)], []))
-    check_sliders_move_pixels(run_in_lab(page, lab, list(code.values())[: box + 1]).last)
-    panel = page.locator(".widget-vbox", has=page.locator(".widget-hslider"))
-    panel.wait_for(state="attached", timeout=300_000)
-    typed = panel.locator(".widget-text input")
-    for text, sentence in (
-        ("Mary met John > Mary|John", "two texts that differ"),
-        ("The capital of France|Italy is the city of > Paris|Rome", "logit difference: clean"),
-    ):
-        typed.fill(text)
-        typed.press("Enter")
-        panel.get_by_text(sentence).wait_for(timeout=60_000)
-    panel.locator("img[alt*='France|Italy']").wait_for(timeout=120_000)
-    assert page.errors == []

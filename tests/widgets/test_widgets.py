@@ -68,6 +68,8 @@ def spoilt(value: float) -> torch.Tensor:
         (maps(2, 3, 5, 5), {"labels": {"head": [1]}}, "3 positions, but 1 labels"),
         (maps(2, 3, 5, 5), {"start": {"step": 1}}, "start names 'step'"),
         (maps(2, 3, 5, 5), {"start": {"head": 3}}, "head must be.*0 to 2, got 3"),
+        (maps(2, 3, 5, 5), {"play": "step"}, "play names 'step', but the axes are"),
+        (maps(2, 3, 5, 5), {"opened": (1, 1)}, "pass `numbers=`, too"),
     ],
 )
 def test_bad_input_is_named(weights: Any, options: dict[str, Any], words: str) -> None:
@@ -361,7 +363,27 @@ def test_numbers_that_are_not_those_of_the_weights_are_refused(numbers: Any, wor
         AttentionView(CAUSAL, list("abcd"), numbers=numbers)
 
 
+@pytest.mark.parametrize("cell", [(4, 0), (0, -1), (0,)])
+def test_a_cell_that_is_not_there_is_not_opened(cell: Any) -> None:
+    with pytest.raises(ValueError, match="row must be an integer|column must|one position"):
+        AttentionView(CAUSAL, list("abcd"), numbers=(Q, K), opened=cell)
+
+
 # ---------------------------------------------------------------- text, picture, page
+def test_a_sink_is_left_out_of_the_picture_too() -> None:
+    weights = torch.full((5, 5), 0.1).tril()
+    weights[:, 0] = 0.6
+    shown = AttentionView(weights, list("abcde"), axes=())
+    left_out = shown._picture()
+    shown.sink = "shown"
+    assert shown._picture() != left_out
+    assert shown.state()["sink"] == "shown"
+    other = AttentionView(weights, list("abcde"), sources=list("vwxyz"), axes=())
+    before = other._picture()
+    other.sink = "shown"
+    assert other._picture() == before, "the first of other tokens is none"
+
+
 def test_a_weight_too_small_for_two_digits_is_not_told_as_zero() -> None:
     small = AttentionView(torch.full((1, 2, 2), 0.0041), ["a", "b"], axes=("head",))
     assert "Strongest weight 0.0041, from" in small.describe()
@@ -438,6 +460,7 @@ def test_frames_with_two_sliders() -> None:
         ([SimpleNamespace(png=b"x", alt=" ")], {}, "without alt text"),
         (["a"], {"labels": ["1", "2"]}, "1 positions, but 2 labels"),
         (["a"], {"start": 1}, "n must be an integer from 0 to 0, got 1"),
+        (["a"], {"play": "m"}, "play names 'm', but the axes are"),
     ],
 )
 def test_bad_frames_are_named(frames: Any, options: dict[str, Any], words: str) -> None:
