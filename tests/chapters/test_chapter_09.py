@@ -157,6 +157,21 @@ def test_induction_heads_match_prefixes_and_copy_in_every_run():
         assert CHAPTER.prefix_matching(model, again).max() < 0.1
 
 
+def test_induction_heads_look_at_what_followed_a_token_that_is_said_twice_alone():
+    """No other token is repeated, at any distance: neither a block nor an offset is matched."""
+    draw, rows = torch.Generator().manual_seed(3), torch.arange(128)
+    ids = torch.rand(128, 4096, generator=draw).argsort(1)[:, :120]
+    before = torch.randint(5, 50, (128,), generator=draw)
+    again = torch.randint(60, 119, (128,), generator=draw)
+    ids[rows, again] = ids[rows, before]
+    for name in SEEDS:
+        model = pretrained.language_model(name).model
+        *_, last = model.run(model.embed(ids), need_weights=True)
+        weight, earlier = (last.pattern[rows, :, k, before + 1].mean(0) for k in (again, again - 1))
+        assert weight.min() > 0.35
+        assert earlier.max() < 0.05
+
+
 def test_the_predicted_word_and_the_name():
     lm, shown = CHAPTER.lm_2, pretrained.history("attention-2")["display"]
     assert lm.tokenizer.tokens(shown[4:6].tolist()) == [" those", " wife"]
@@ -204,7 +219,7 @@ def test_the_previous_token_head_speaks_through_the_keys_and_no_other_way():
             for h in range(4):
                 edits = CHAPTER.deaf(model, h, way, ids)
                 lost = 1 - CHAPTER.gain_of(model, ids, edits).mean() / gain
-                assert lost > 0.9 if (h, way) == (giver, "k") else lost < 0.1
+                assert lost > 0.9 if (h, way) == (giver, "k") else abs(lost) < 0.07
 
 
 def test_without_the_previous_token_head_there_is_no_induction(run):
@@ -308,10 +323,10 @@ def test_even_draws_for_these_heads_and_reviews_for_those_of_smollm2(smol):
 
 
 def test_a_previous_token_head_speaks_through_keys_in_smollm2_too(smol):
-    """Head 16.0 into layer 17, against another head of its layer."""
+    """Head 16.0 into three heads of layer 17, against another head of its layer."""
     model, said = smol
     _, states = said["random"]
-    stream, before = states[16].resid_post, CHAPTER.matching(states, 24)[17, [3, 4]]
+    stream, before = states[16].resid_post, CHAPTER.matching(states, 24)[17, [3, 4, 5]]
     for h in (0, 5):
         mixed, W_O = states[16].z[:, h], model.blocks[16].attention.W_O[h]
         heard = next(model.run(stream - (mixed - mixed.mean((0, 1))) @ W_O, first=17))
@@ -319,7 +334,7 @@ def test_a_previous_token_head_speaks_through_keys_in_smollm2_too(smol):
             part = getattr(heard, way)
             edits = {(way, 17): lambda _, part=part: part}
             state = next(model.run(stream, first=17, edits=edits, need_weights=True))
-            after = circuits.offset_score(state.pattern[:, [3, 4]], 23, 24).mean(0)
+            after = circuits.offset_score(state.pattern[:, [3, 4, 5]], 23, 24).mean(0)
             if (h, way) == (0, "k"):
                 assert after.max() < 0.1 * before.min()
             else:
@@ -342,11 +357,11 @@ def test_direct_is_not_total_for_the_induction_heads_of_smollm2(smol):
     ids, states = said["random"]
     cost = costs_of(model, ids, states, 24)
     assert cost(FOUR, False).mean() > 3
-    assert cost(FOUR, True).mean() < 0.3
+    assert abs(cost(FOUR, True).mean()) < 0.3
     assert cost([(17, 6), (17, 7), (18, 1), (18, 3)], False).mean() < 0.5
     below = [(layer, h) for layer in range(20) for h in range(9)]
-    assert cost(below, True).mean() < 0.5
-    assert max(cost([head], True).mean() for head in below[-18:]) < 0.1
+    assert abs(cost(below, True).mean()) < 0.5
+    assert max(abs(cost([head], True).mean()) for head in below[-54:]) < 0.1
     everything = [(layer, h) for layer in range(30) for h in range(9)]
     assert cost(everything, True).mean() > 3
     last = [(29, h) for h in range(4)]

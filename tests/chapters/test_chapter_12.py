@@ -7,6 +7,7 @@ keys of width 1 do what wide ones do, in tests/recipes/test_identifiability_reci
 import pytest
 import torch
 from chapter_code import definitions
+from gemma import gemma_or_skip
 
 from attnlib import pretrained
 from attnlib.data import reviews
@@ -164,6 +165,26 @@ def test_the_peaked_rows_of_a_language_model_keep_their_strongest_weight():
         first_layer.append((least / row[k]).item())
     assert sum(share >= 0.9 for share in first_layer) < 3
     assert min(first_layer) < 0.01
+
+
+@pytest.mark.slow
+def test_the_last_layer_of_gemma_3_keeps_its_strongest_weights_and_the_first_does_not():
+    """127 directions are free in the last layer; of another review than the chapter's three."""
+    gemma_or_skip()
+    gemma3 = pretrained.gemma3()
+    text = next(t for t in reviews("imdb").test.texts[100:] if len(t) > 2200)
+    ids = torch.tensor(gemma3.encode(text))[:384]
+    shares = {}
+    for layer in (0, 17):
+        for row, T_head in zip(*CHAPTER.head_parts(gemma3, ids, layer), strict=True):
+            last, N = row[-1] / row[-1].sum(), ident.null_space(T_head)
+            assert N.shape[1] >= 127
+            k = int(last.argmax())
+            least = ident.extreme_weights(last, N, -torch.eye(384)[k])[k]
+            shares.setdefault(layer, []).append((least / last[k]).item())
+    assert min(shares[17]) > 0.9
+    assert sum(share >= 0.9 for share in shares[0]) < 3
+    assert min(shares[0]) < 0.01
 
 
 # -- what the head can make --------------------------------------------------------------------

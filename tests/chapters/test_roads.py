@@ -35,6 +35,7 @@ Breaks = Callable[[NotebookNode], object]
 SENTENCES = ("Rows sum to one.", "Columns do not.", "One head looks back.")
 THESES = {"98": [{"sentence": sentence} for sentence in SENTENCES]}
 TIME = "**Time** 2 min to read · 3 s to run on two cores"
+ASKED = 'x = Predict.number("a share", 0, 1)'
 CLOSE = f"""\
 ## What to remember
 - {SENTENCES[0]}
@@ -69,7 +70,7 @@ def main_road() -> NotebookNode:
     cells = [
         new_markdown_cell(f"# 98 · A sample\n*Is it short?*\n\n{TIME}"),
         new_markdown_cell("**Predict.** What will it show?"),
-        *(new_code_cell(f"x = {i}") for i in range(3)),
+        *map(new_code_cell, (ASKED, "x.reveal(0.5)", "Predict.so_far()")),
         new_markdown_cell(NOTICE),
         new_markdown_cell(CLOSE),
     ]
@@ -209,12 +210,6 @@ def code(source: str) -> Breaks:
     return lambda notebook: notebook.cells.insert(5, new_code_cell(source))
 
 
-def both(first: Breaks, second: Breaks) -> Breaks:
-    """Two ways to break a road at once."""
-    return lambda notebook: [first(notebook), second(notebook)]
-
-
-ASKED = 'x = Predict.number("a share", 0, 1)'
 BROKEN: list[tuple[Callable[..., list[str]], str, Breaks]] = [
     (roads.tells_its_minutes, "words and code say 2", replace(0, "2 min", "5 min")),
     (roads.tells_its_minutes, "words and code say 4", add(1, " word" * 120)),
@@ -222,10 +217,10 @@ BROKEN: list[tuple[Callable[..., list[str]], str, Breaks]] = [
     (roads.tells_its_minutes, "75 at most", replace(0, "2 min", "76 min")),
     (roads.tells_its_minutes, "30 at most", replace(0, "3 s", "31 s")),
     (roads.marks_open_a_paragraph, "**Predict begins", replace(1, "**P", "Now **P")),
-    (roads.predictions_are_answered, "x.reveal(…) stands 0 times", code(ASKED)),
-    (roads.predictions_are_answered, "no x = Predict", code(ASKED)),
-    (roads.predictions_are_answered, "no Predict.so_far()", code(ASKED)),
-    (roads.predictions_are_answered, "last paragraph", both(add(1, "\n\nMore."), code(ASKED))),
+    (roads.predictions_are_answered, "x.reveal(…) stands 0 times", replace(3, "x", "y")),
+    (roads.predictions_are_answered, "no x = Predict", replace(2, "x", "x.y")),
+    (roads.predictions_are_answered, "no Predict.so_far()", replace(4, "so_far", "far")),
+    (roads.predictions_are_answered, "last paragraph", add(1, "\n\nMore.")),
     (roads.claims_its_theses, "only there: ['Columns do not.']", replace(6, "do not", "may")),
     (roads.claims_its_theses, "here 2, there 3", replace(6, f"- {SENTENCES[1]}\n", "")),
     (rules.closes_well, "'Three questions'", replace(6, "## Three questions\n", "")),
