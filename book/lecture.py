@@ -21,7 +21,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from book.mathml import formula
-from book.sentences import example, intro, link_free, noticed, sentences, title
+from book.sentences import clauses, example, examples, intro, link_free, noticed, sentences, title
 
 PAINT = HtmlFormatter(style="a11y-high-contrast-light", nowrap=True)
 MARKDOWN = (
@@ -40,7 +40,7 @@ QUESTIONS = "Three questions"
 WORDS = 50  # under a title, at most
 TABLE = 180  # words and bars of a table on a slide
 ROWS = 19  # of code on a slide: what is longer stays behind its key
-LINES, WIDTH = 10, 80  # of what is printed on a slide: more is for a reader, not for the last row
+LINES, WIDTH = 12, 80  # of what is printed on a slide: more is for a reader, not for the last row
 PROSE = re.compile(r"[.:?!][)*”\"]*$", re.M)  # that a paragraph is one of sentences
 SEEN = "**To see.**"  # before an alternative text, which nobody reads aloud
 ASKED = "**Question.**"  # before what stands on the slide, and is read while the room votes
@@ -97,8 +97,9 @@ class Shown:
 
     @property
     def told(self) -> list[str]:
-        """The paragraphs before it."""
-        return [block for block in self.said if PROSE.search(block) and not ITEM.match(block)]
+        """The paragraphs before it: no list, and nothing that ends a sentence of a formula."""
+        whole = [block for block in self.said if PROSE.search(block) and not block[0].islower()]
+        return [block for block in whole if not ITEM.match(block)]
 
     def title(self, topic: str) -> str:
         """What it says of itself, or the sentence that introduces it, or the topic."""
@@ -124,6 +125,7 @@ class Step:
         revealed: the views that show answers beside the truth, as HTML.
         notice: what is to be noticed, as Markdown.
         cell: of the notice.
+        before: what was said right before the notice, as Markdown.
         after: what the notice's cell says besides, as Markdown.
         extra: what the notice's cell shows: lists, tables, formulas.
         folds: that open over its last slide, as HTML.
@@ -138,6 +140,7 @@ class Step:
     revealed: list[str] = field(default_factory=list)
     notice: str = ""
     cell: str = ""
+    before: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
     extra: list[Shown] = field(default_factory=list)
     folds: list[str] = field(default_factory=list)
@@ -183,6 +186,11 @@ def blocks(source: str) -> list[str]:
             found.append(text)
         depth += text.count("<details") - text.count("</details>")
     return found
+
+
+def quoted(example: str) -> str:
+    """An example as HTML, if there is one."""
+    return f"<blockquote>{MARKDOWN.renderInline(example)}</blockquote>" if example else ""
 
 
 def words(text: str) -> int:
@@ -283,8 +291,14 @@ class Lecture:
         return made
 
     def plain(self, shown: Shown) -> None:
-        """A slide of something that stands under no sentence to notice."""
-        self.add(Slide(shown.kind, shown.title(self.topic), shown.body, notes=shown.notes))
+        """A slide of something that stands under no sentence to notice.
+
+        What has no title of its own goes on under that of the last slide, if it is of one kind.
+        """
+        last = self.slides[-1]
+        goes_on = (last.kind, last.topic) == (shown.kind, self.topic)
+        sentence = shown.title(last.title if goes_on else self.topic)
+        self.add(Slide(shown.kind, sentence, shown.body, notes=shown.notes))
 
     def waiting(self) -> list[str]:
         """What was said and stands on no slide yet."""
@@ -307,25 +321,29 @@ class Lecture:
     def staged(self, step: Step) -> None:
         """The slides of a step with a question or a notice: its code, its answer, what follows."""
         told = noticed(step.notice) if step.notice else []
-        answer = self.answer(step, told[1:])
+        rest = [others for sentence in told[:1] if (others := clauses(sentence)[1])]
+        answer = self.answer(step, rest + told[1:])
         if not told and not answer[0].body:  # a question that the chapter leaves open
             asked = step.asked.removeprefix(PREDICT)
             self.add(Slide("text", title(intro(asked)), paragraph(sentences(asked)[1:])))
             self.slides[-1].notes = step.lead
             return
-        for shown in step.shown:
+        for shown in [*step.shown, *(shown for shown in answer if shown not in step.shown)]:
             if shown not in answer:
-                shown.said, step.lead = step.lead + shown.said, []
+                shown.said = step.lead + shown.said
+                if step.asked and not shown.told:
+                    shown.name = shown.name or sentences(step.asked)[-1]
                 self.plain(shown)
-        for shown in answer:
-            # of several figures the last one is nearest to the notice
-            at = 0 if shown is answer[-1] or len(told) == 1 else 1
-            sentence = title(told[at]) if told else ""
-            made = Slide(shown.kind, sentence, shown.body, notes=step.lead + shown.notes)
-            if step.asked and shown is answer[0]:
-                self.ask(step, made)
+            else:
+                # of several figures the last one is nearest to the notice
+                at = 0 if shown is answer[-1] or len(told) == 1 else 1
+                sentence = title(told[at]) if told else ""
+                made = Slide(shown.kind, sentence, shown.body, notes=step.lead + shown.notes)
+                if step.asked and shown is answer[0]:
+                    self.ask(step, made)
+                self.add(made)
             step.lead = []
-            self.add(made)
+        self.slides[-1].notes += step.before
         if step.notice:
             name = "**Answer.**" if step.asked else "**Notice.**"
             self.slides[-1].notes.append(
@@ -338,34 +356,45 @@ class Lecture:
         self.slides[-1].folds += step.folds
 
     def answer(self, step: Step, rest: Sequence[str]) -> list[Shown]:
-        """What stands under a step's sentence: figures, else tables, else numbers, else code."""
+        """What stands under a step's sentence: figures, else tables, else numbers, else code.
+
+        A sentence that answers no question is about what follows the step's last code.
+        """
         code = [shown for shown in step.shown if shown.kind == "code"]
-        for kind in ("figure", "table"):
-            if found := [shown for shown in (*step.shown, *step.extra) if shown.kind == kind]:
+        shown_last = step.shown
+        if code and not step.asked:
+            shown_last = step.shown[step.shown.index(code[-1]) + 1 :]
+        kinds = ("figure", "table", *(["formula"] if shown_last != step.shown else []))
+        for kind in kinds:
+            if found := [shown for shown in (*shown_last, *step.extra) if shown.kind == kind]:
                 self.code += [comment(text) for text in step.printed]
+                if kind == "formula":
+                    found[-1].body += paragraph(rest)
                 return found
         if step.revealed:
             self.code += [comment(text) for text in step.printed]
             views = "".join(f'<div class="output">{view}</div>' for view in step.revealed)
             return [Shown("figure", views + paragraph(rest), [])]
-        if code and (code[-1].printed or not step.printed):
+        printed = step.printed or ([] if step.asked else self.printed)
+        if code and (code[-1].printed or not printed):
             code[-1].body += readout(code[-1].printed) if has_room(code[-1].printed) else ""
             return [code[-1]]
         self.code += [comment(text) for text in step.printed if not has_room(text)]
         shown = "".join(readout(text) for text in step.printed or self.printed if has_room(text))
+        if shown and not step.asked:  # whose question would show it
+            shown = "".join(map(quoted, examples("\n\n".join(step.before))[-1:])) + shown
         return [Shown("printed" if shown else "text", shown + paragraph(rest), [])]
 
     def ask(self, step: Step, slide: Slide) -> None:
         """Put a step's question over a slide, with the example that it means."""
         asked = step.asked.removeprefix(PREDICT).strip()
-        quoted = MARKDOWN.renderInline(step.example)
         slide.title = slide.title or title(sentences(asked)[-1])
         slide.notes.insert(len(step.lead), f"{ASKED} {asked}")
         told = [(MARKDOWN.renderInline(one), one.endswith("?")) for one in sentences(asked)]
         asks = [text for text, is_question in told if is_question] or [text for text, _ in told]
         question = " ".join(f"<b>{text}</b>" if text in asks else text for text, _ in told)
         slide.cover = (
-            f'<div class="question">{f"<blockquote>{quoted}</blockquote>" if quoted else ""}'
+            f'<div class="question">{quoted(step.example)}'
             f'<div class="asked">{question}</div></div>{step.guess or COVERED}'
         )
 
@@ -401,8 +430,7 @@ class Lecture:
             self.close()
             self.heading(block)
         elif block.startswith("<details"):
-            named = re.sub(r"<summary>.{40,}?</summary>", "<summary>More</summary>", block)
-            (self.step if self.step else self.slides[-1]).folds.append(MARKDOWN.render(named))
+            self.folded(block, cell)
         elif self.topic in (CLAIMS, QUESTIONS):
             self.closing(block)
         elif block.startswith("$$"):
@@ -418,20 +446,36 @@ class Lecture:
         else:
             self.spoken(block, cell)
 
+    def folded(self, block: str, cell: NotebookNode) -> None:
+        """Go on with a fold; where a section has nothing else to show, its table has a slide."""
+        table = "\n".join(line for line in block.splitlines() if line.startswith("|"))
+        if table and self.said and not self.step and self.since == len(self.slides):
+            self.tables(table, cell)
+            return
+        named = re.sub(r"<summary>.{40,}?</summary>", "<summary>More</summary>", block)
+        (self.step if self.step else self.slides[-1]).folds.append(MARKDOWN.render(named))
+
     def tables(self, block: str, cell: NotebookNode) -> None:
         """Go on with a table of Markdown, on two slides if it is long."""
         first, *second = parted(block)
-        self.show("table", MARKDOWN.render(first), cell)
+        begun = self.show("table", MARKDOWN.render(first), cell)
         for part in second:
-            self.show("table", MARKDOWN.render(part), cell).name = self.topic
+            self.show("table", MARKDOWN.render(part), cell).name = begun.title(self.topic)
 
     def under(self, block: str) -> None:
         """What is said first after something: under a formula, or as the title that it lacks."""
         last, self.last = self.last, None
         if last and last.kind == "formula":
-            last.body += paragraph(sentences(block)[:2])
-        elif last and not last.told and PROSE.search(block):
+            said = [sentence for sentence in sentences(block) if not sentence.endswith("?")]
+            if not last.told and PROSE.search(block):
+                last.name = last.name or said.pop(0)
+            last.body += paragraph(said[:2])
+        elif last and PROSE.search(block) and not last.told and not self.asks_of(last):
             last.name = last.name or intro(block)
+
+    def asks_of(self, shown: Shown) -> bool:
+        """Whether it is code that a question has introduced."""
+        return shown.kind == "code" and bool(self.step.asked)
 
     def spoken(self, block: str, cell: NotebookNode) -> None:
         """Go on with a question, with a notice, or with what is said."""
@@ -445,7 +489,7 @@ class Lecture:
             if self.step.notice:
                 self.close()
             self.step.notice, self.step.cell = block, cell.id
-            self.step.after += self.waiting()
+            self.step.before += self.waiting()
         else:
             self.under(block)
             self.said.append(block)
@@ -453,9 +497,15 @@ class Lecture:
         self.chapter += f"\n\n{block}"
 
     def show(self, kind: str, body: str, cell: NotebookNode) -> Shown:
-        """Go on with something to show; behind a notice of another cell a new step begins."""
+        """Go on with something to show; behind a notice of another cell a new step begins.
+
+        What the notice's cell says last introduces it, if nothing else does.
+        """
         if self.step.notice and cell.id != self.step.cell:
+            introduces = self.step.after[-1:] if not self.said else []
+            del self.step.after[len(self.step.after) - len(introduces) :]
             self.close()
+            self.said += introduces
         if self.step.notice:
             about = [self.step.notice.removeprefix("**Notice.**"), *self.step.after][-1]
             self.step.extra.append(Shown(kind, body, [], name=intro(about)))
@@ -477,7 +527,8 @@ class Lecture:
         first, *others = told
         self.spoken(first, cell)
         if others and ITEM.match(others[0]):
-            self.show("list", listed(others.pop(0)), cell)
+            lead = paragraph(sentences(first)[:-1]) if first.endswith(":") else ""
+            self.show("list", lead + listed(others.pop(0)), cell)
         else:
             self.show("text", paragraph(sentences(first)[1:]), cell)
         for block in others:

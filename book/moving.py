@@ -14,6 +14,13 @@ from book.printing import browser
 ACCUSED = (((24, 4), "less likely"), ((23, 0), "less likely"), ((29, 1), "no different"))
 
 
+def on_paper(frame: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """A picture at the top of a white one of so many pixels across and down."""
+    paper = Image.new("RGB", size, "white")
+    paper.paste(frame)
+    return paper
+
+
 def moving(site: Path = BUILD / "book" / "html", target: Path = ROOT / "docs") -> Path:
     """Write the animation, a frame for each act of the visitor, and return its file."""
     frames = []
@@ -21,23 +28,21 @@ def moving(site: Path = BUILD / "book" / "html", target: Path = ROOT / "docs") -
         page = started.new_page(viewport={"width": 1000, "height": 1500})
         page.goto((site / "index.html").as_uri())
         game = page.locator(".suspects")
-        box = game.bounding_box()
-        assert box is not None
 
         def photographed() -> None:
-            # the height that the game has at its end, so that all frames are of one size
-            shot = page.screenshot(full_page=True, clip=box | {"height": 1230})
-            frames.append(Image.open(io.BytesIO(shot)).convert("RGB"))
+            frames.append(Image.open(io.BytesIO(game.screenshot())).convert("RGB"))
 
         photographed()
         for (layer, head), guess in ACCUSED:
-            game.locator(f'[aria-label^="layer {layer} · head {head}:"]').hover()
-            photographed()
             game.locator(f'[aria-label^="layer {layer} · head {head}:"]').click()
             photographed()
             game.locator(f'text="{guess}"').click()
             photographed()
     written = target / "moving.webp"
-    first, *rest = [*frames, frames[-1], frames[-1]]
-    first.save(written, save_all=True, append_images=rest, duration=1400, loop=0, quality=60)
+    whole = frames[-1].size  # the game grows; all frames are as large as the last
+    first, *rest = [on_paper(frame, whole) for frame in frames]
+    shown = [2000] * len(rest) + [6000]  # ms; the last holds the conclusion
+    first.save(
+        written, save_all=True, append_images=rest, duration=shown, loop=0, quality=50, method=6
+    )
     return written

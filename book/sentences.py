@@ -10,6 +10,8 @@ LINK = re.compile(r"\[((?:[^\[\]]|`[^`]*`)+)\]\([^)]*\)")
 SPOKEN = re.compile(r"(?<![*\w])\*([A-Z][^*?]+)\*(?![*\w])(?: …)?(?! \()")  # no title of a paper
 QUOTED = re.compile(r"[\"“]\s*([^\"”]+)[\"”]|`([^`]+)`")
 MEANT = re.compile(r"\b(?:prompt|sentence)s?\b")
+THEREFORE = re.compile(r"^So (\w)")
+CITED = re.compile(r" \([^()]*(?:\b\d{4}|\bchapters? \d+)\)(?=[.:]?$)")  # at the end
 LONG = 18  # words: a longer title ends at its colon or semicolon
 
 
@@ -41,19 +43,30 @@ def sentences(text: str) -> list[str]:
     return [*ended, begin] if begin else ended
 
 
-def title(sentence: str) -> str:
-    """A sentence as the title of a slide: without its last mark; if it is long, its first clause.
+def clauses(sentence: str) -> tuple[str, str]:
+    """The first clause of a sentence that is long, and what follows it; or all of it, and nothing.
 
-    >>> title("It is so:")
-    'It is so'
+    >>> clauses("Two products matter: it is short.")
+    ('Two products matter: it is short.', '')
     """
     if len(sentence.split()) > LONG:
         for mark in (": ", "; "):
-            clause = sentence.partition(mark)[0]
-            if 5 <= len(clause.split()) < len(sentence.split()) and whole(clause):
-                sentence = clause
-                break
-    return re.sub(r"[.:;,]+(\**)$", r"\1", sentence)
+            clause, _, others = sentence.partition(mark)
+            if others and len(clause.split()) >= 5 and whole(clause):
+                return clause, others[0].upper() + others[1:]
+    return sentence, ""
+
+
+def title(sentence: str) -> str:
+    """A sentence as the title of a slide: without its last mark, and what it cites or follows from.
+
+    Of a long sentence it is the first clause.
+
+    >>> title("So it is small (Vig et al. 2020):")
+    'It is small'
+    """
+    sentence = THEREFORE.sub(lambda begun: begun[1].upper(), CITED.sub("", sentence))
+    return re.sub(r"[.:;,]+(\**)$", r"\1", clauses(sentence)[0])
 
 
 def noticed(notice: str) -> list[str]:
@@ -75,9 +88,11 @@ def intro(paragraph: str) -> str:
 def examples(text: str) -> list[str]:
     """What a text quotes to be read by a model, as Markdown, in order.
 
-    That is five words or more in italics that begin as a sentence does, or three tokens in code.
+    That is five words or more in italics that begin as a sentence does, and do not end as the title
+    of a paper does, with a capital; or three tokens in code.
     """
-    found = [m for m in SPOKEN.finditer(text) if len(m[1].split()) > 4]
+    spoken = [(m, m[1].split()) for m in SPOKEN.finditer(text)]
+    found = [m for m, words in spoken if len(words) > 4 and not words[-1][0].isupper()]
     found += list(re.finditer(r"`\w+(?: \w+){2,}`", text))
     return [m[0] for m in sorted(found, key=lambda m: m.start())]
 

@@ -138,7 +138,7 @@ export class AdversaryFace {
     const weight = make("output");
     const name = make("span", { class: "word", "aria-hidden": "true" }, token);
     const parts = isAnswer ? [name, vote, bar, weight] : [name, bar, weight];
-    return { element: make("div", { class: "row" }, ...parts), input, best, weight };
+    return { element: make("div", { class: "attn-row" }, ...parts), input, best, weight };
   }
 
   // What the model says with these weights: its answer, or its output.
@@ -244,7 +244,9 @@ export class AdversaryFace {
   }
 
   asked() {
-    const how = "Drag the bars, or use the arrow keys (with Shift in smaller steps).";
+    const isTouched = matchMedia("(pointer: coarse)").matches;
+    const keys = isTouched ? "" : ", or use the arrow keys (with Shift in smaller steps)";
+    const how = `Drag the bars${keys}.`;
     if (this.word) return `How low can ${this.word} go while the needle stays in the band? ${how}`;
     return `How far from its own map can you get while the needle stays in the band? ${how}`;
   }

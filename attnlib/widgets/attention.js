@@ -265,7 +265,8 @@ export class AttentionFace {
     this.redrawNumbers();
 
     const isAlone = this.mode === "heads";
-    const besideToo = atlas.smallMaps > BESIDE && !atlas.isSingle;
+    const hasRoom = getComputedStyle(this.grid.parentElement).display !== "none"; // not on a slide
+    const besideToo = atlas.smallMaps > BESIDE && !atlas.isSingle && hasRoom;
     this.canvas.hidden = isAlone;
     this.grid.hidden = !this.panel.hidden || !(isAlone || besideToo);
     if (isAlone) this.overview = this.overviewScene();

@@ -30,7 +30,7 @@ function roundStep(x) {
   return power * [1, 2, 5, 10].find((times) => times * power >= x * 0.999);
 }
 
-// A few round values; on a logarithmic axis powers of ten, or their doubles and halves, too.
+// A few round values, and where the axis begins; on a logarithmic axis powers of ten, or their doubles and halves, too.
 function ticksOf({ low, high, log }) {
   if (log) {
     const first = Math.floor(Math.log10(low));
@@ -44,7 +44,8 @@ function ticksOf({ low, high, log }) {
   const step = roundStep((high - low) / 5);
   const first = Math.ceil(low / step - 1e-9);
   const count = Math.floor(high / step + 1e-9) - first + 1;
-  return Array.from({ length: count }, (_, n) => Number(((first + n) * step).toPrecision(6)));
+  const round = Array.from({ length: count }, (_, n) => Number(((first + n) * step).toPrecision(6)));
+  return round[0] - low > 0.4 * step ? [low, ...round] : round;
 }
 
 // A value as the reader may answer it: in steps of a hundredth of the axis, or whole.
@@ -54,10 +55,12 @@ export function stepped(axis, value) {
   return clamp(Number((Math.round(value / step) * step).toPrecision(6)), axis.low, axis.high);
 }
 
-// A value in words, with its unit.
-export function axisWords(value, { unit = "" }) {
+// A value in words, with its unit: three digits, and none finer than a thousandth of the axis.
+export function axisWords(value, { unit = "", low, high, log = low === undefined }) {
   const whole = Math.abs(value) >= 1000 || Number.isInteger(value);
-  const number = whole ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
+  const decimals = log ? 20 : clamp(Math.ceil(3 - Math.log10(high - low)), 0, 20);
+  const short = Number(Number(value.toPrecision(3)).toFixed(decimals));
+  const number = whole ? Math.round(value).toLocaleString("en") : String(short);
   return `${number.replace("-", "−")} ${unit}`.trim();
 }
 
@@ -143,15 +146,8 @@ export function drawCurve(place, spec, { answer, truth, column = null }) {
     add("polyline", { class: "attn-truth", points: path(truth) });
     for (const [a, b] of truth)
       add("circle", { class: "attn-truth", cx: x.px(a), cy: y.px(b), r: 0.25 * font });
-    if (drawn) addLegend(add, right, font);
   }
   return { x, y };
-}
-
-// Which curve is whose.
-function addLegend(add, right, font) {
-  add("text", { class: "attn-truth attn-end", x: right, y: 0.9 * font }, "● measured");
-  add("text", { class: "attn-yours attn-end", x: right - 6.6 * font, y: 0.9 * font }, "– you");
 }
 
 // The column of a curve at a place of its picture, and how high the place is there.

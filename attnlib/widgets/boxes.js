@@ -47,15 +47,19 @@ export function makeBoxButtons(caption, layers, places, labelOf, { looked, picke
   const grid = makeBoxes("button", caption, layers, places, attributesOf);
   grid.element.setAttribute("role", "group");
   let here = [0, 0];
+  let shown = null;
   const look = (place) => {
     grid.at(here).tabIndex = -1;
     here = place;
+    shown = grid.at(here);
     grid.at(here).tabIndex = 0;
     looked(here);
   };
   grid.boxes.forEach((box, number) => {
     const place = [Math.floor(number / places), number % places];
-    box.addEventListener("pointerenter", () => look(place));
+    box.addEventListener("pointermove", () => {
+      if (shown !== box) look(place); // not if a box comes under a pointer that rests
+    });
     box.addEventListener("focus", () => look(place));
     box.addEventListener("click", () => picked(place));
   });

@@ -222,8 +222,9 @@ function coverOnPage(cell, label) {
     box.append(cell.nextElementSibling);
   cell.after(box);
   box.addEventListener("beforematch", () => remember(label, { passed: true }));
+  const isQuoted = performance.getEntriesByType("navigation")[0]?.name.includes(":~:text=");
   const isTarget = () =>
-    location.hash && box.contains(document.getElementById(decodeURIComponent(location.hash.slice(1))));
+    isQuoted || box.contains(document.getElementById(decodeURIComponent(location.hash.slice(1))));
   window.addEventListener("hashchange", () => {
     if (isTarget()) remember(label, { passed: true });
   });
@@ -301,7 +302,8 @@ class PredictAsk extends PredictPart {
     this.all = makeButton("", () => remember(EVERYTHING, known(EVERYTHING) ? null : {}), true);
     this.told = make("span", { "aria-live": "polite" });
     const bar = make("div", { class: "attn-say" }, this.say, this.pass, this.again, this.told, this.all);
-    this.root.append(make("div", { class: "attn-label" }, spec.label), this.control.element, bar);
+    const label = make("div", { class: "attn-label attn-note" }, spec.label); // below the question
+    this.root.append(label, this.control.element, bar);
     this.draw = () => {
       this.cover ??= coverOf(el, spec.label); // not before the view has its place
       this.update();
@@ -332,7 +334,7 @@ class PredictAsk extends PredictPart {
     this.root.classList.toggle("attn-locked", isSeen);
     control.element.inert = isSeen;
     this.say.hidden = isSeen || !isNew;
-    this.pass.hidden = isDone;
+    this.pass.hidden = isDone || Boolean(known(EVERYTHING));
     this.again.hidden = !isSeen;
     this.all.hidden = !cover || (isDone && !known(EVERYTHING));
     this.all.textContent = known(EVERYTHING) ? "Cover results" : "Show everything";
@@ -372,7 +374,7 @@ function inWords(spec, value) {
   if (spec.form === "choice") return value;
   if (spec.form === "order") return value.join(", ");
   const heights = value.map((point) => point[1] ?? point);
-  return `${axisWords(heights[0], spec.y)} … ${axisWords(heights.at(-1), spec.y)}`;
+  return `from ${axisWords(heights[0], spec.y)} to ${axisWords(heights.at(-1), spec.y)}`;
 }
 
 class PredictTruth extends PredictPart {
@@ -389,10 +391,13 @@ class PredictTruth extends PredictPart {
   update() {
     const { spec, answer } = this;
     const isCurve = spec.form === "curve";
-    const said = answer === null ? [] : ["You said ", make("b", {}, inWords(spec, answer)), ". "];
-    const truth = make("b", { class: "attn-true" }, inWords(spec, spec.truth));
+    const yours = (words) => make("b", {}, words);
+    const measured = (words) => make("b", { class: "attn-true" }, words);
+    const said = answer === null ? [] : ["You said ", yours(inWords(spec, answer)), ". "];
     const result = spec.form === "number" ? "Measured: " : "The result: ";
-    this.read.replaceChildren(...(isCurve ? [] : [...said, result, truth, answer === null ? "" : ". "]));
+    const both = [...said, result, measured(inWords(spec, spec.truth)), answer === null ? "" : ". "];
+    const legend = [yours("– – your curve"), ", ", measured("● measured"), ". "];
+    this.read.replaceChildren(...(isCurve ? legend.slice(answer === null ? 2 : 0) : both));
     this.picture.hidden = !isCurve && (answer === null || spec.form !== "number");
     if (answer !== null) {
       const [close, told] = compare(spec, answer);

@@ -273,12 +273,20 @@ def _sentence(item: dict[str, Any]) -> str:
 def _told(spec: dict[str, Any], value: Any) -> str:
     """An answer or a truth in words."""
     if spec["form"] == "number":
-        whole = abs(value) >= 1000 or value == int(value)
-        written = f"{round(value):,}" if whole else f"{value:.3g}"
-        return f"{written} {spec['axis']['unit']}".strip()
+        return f"{_written(value, spec['axis'])} {spec['axis']['unit']}".strip()
     if spec["form"] == "choice":
         return str(value)
     if spec["form"] == "order":
         return ", ".join(value)
     heights = [point[1] for point in value] if isinstance(value[0], list) else value
-    return f"a curve from {heights[0]:.3g} to {heights[-1]:.3g}"
+    return f"a curve from {_written(heights[0], spec['y'])} to {_written(heights[-1], spec['y'])}"
+
+
+def _written(value: float, axis: dict[str, Any]) -> str:
+    """A number to three digits, and none finer than a thousandth of its axis."""
+    if abs(value) >= 1000 or value == int(value):
+        return f"{round(value):,}"
+    if axis["log"]:
+        return f"{value:.3g}"
+    decimals = max(0, math.ceil(3 - math.log10(axis["high"] - axis["low"])))
+    return f"{round(float(f'{value:.3g}'), decimals) + 0.0:g}"  # + 0.0: no minus before a zero

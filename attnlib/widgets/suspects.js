@@ -42,7 +42,10 @@ export class SuspectsFace {
     });
     sentence.append(make("b", {}, " …"));
     this.reads = make("p", { class: "reads" });
-    this.reads.textContent = "Point at a head: the bars show where it looks from the last word.";
+    const isTouched = matchMedia("(pointer: coarse)").matches;
+    this.reads.textContent = isTouched
+      ? "Tap a head: the bars show where it looks from the last word, and it stands accused."
+      : "Point at a head: the bars show where it looks from the last word. Click it to accuse it.";
     const label = (at) =>
       `${headCalled(at)}: ${(100 * this.weight(at)).toFixed(0)} percent on ${this.word}`;
     this.grid = makeBoxButtons(`${layers} layers of ${heads} heads`, layers, heads, label, {
@@ -112,7 +115,9 @@ export class SuspectsFace {
       button.addEventListener("click", () => this.remove(at, guess));
       return button;
     });
-    const asked = `You accuse ${headCalled(at)}. If it is removed, how does ${this.word} come out?`;
+    const asked =
+      `You accuse ${headCalled(at)}, which gives ${this.word} ${percent(this.weight(at))} of its ` +
+      `attention. If it is removed, ${this.word} is …`;
     this.trial.replaceChildren(make("p", {}, asked), make("p", { class: "guesses" }, ...guesses));
     guesses[0].focus({ preventScroll: true });
     this.trial.scrollIntoView({ block: "nearest" });
@@ -151,7 +156,11 @@ export class SuspectsFace {
       return make("tr", {}, name, bars, shares);
     });
     const left = ACCUSATIONS - this.accused.length;
-    const more = left > 0 ? ` Accuse ${left === 1 ? "one more" : `${left} more`}.` : "";
+    const others = this.way === undefined ? "side by side" : "among all heads";
+    const more =
+      left > 0
+        ? ` Accuse ${left === 1 ? "one more" : `${left} more`}.`
+        : ` Below, yours stand ${others}.`;
     const happened = verdict(this.change(at));
     const right = happened === guess ? "as you said" : `you said ${guess}`;
     const said =
@@ -189,13 +198,16 @@ export class SuspectsFace {
       picture.append(drawn("text", { x, y, class: isRight ? "end" : "" }, at.join("·")));
     }
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-      const place = { x: 52 + 520 * share, y: 240, class: "tick" };
+      const place = { x: 52 + 520 * share, y: 240, class: share < 1 ? "tick" : "end" };
       picture.append(drawn("text", place, `${100 * share} %`));
     }
     for (const change of [lowest, 0, highest])
       picture.append(drawn("text", { x: 42, y: down(change) + 5, class: "end" }, points(change)));
     picture.append(drawn("text", { x: 312, y: 262, class: "tick" }, `weight on ${word}`));
-    const title = `change of ${word} without the head, in points`;
+    const [first] = this.accused;
+    const title =
+      `change of ${word} without the head, in points ` +
+      `(${first.join("·")} is ${headCalled(first)})`;
     this.plot.replaceChildren(make("p", {}, title), picture, ...this.conclusions());
   }
 

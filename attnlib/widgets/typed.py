@@ -52,7 +52,7 @@ class Typed(Shown):
                 raise ValueError("The box is empty: type a few words, and press Enter.")
             other = self._read(change["new"])
         except ValueError as error:
-            self._said = f"{error} What is shown below is still of the text before."
+            self._said = f"{error} (What is shown below is still of the text before.)"
             return
         self.show(other)
         self._said = HOW

@@ -54,11 +54,16 @@ function fitText(sheet) {
   if (heading) shrink(heading, 2.6, 2, () => high(heading) <= 0.15 * high(sheet));
   body.style.setProperty("--room", `${body.clientHeight}px`);
   all("td:first-child", body).forEach((cell) => cell.classList.toggle("short", cell.textContent.length < 28));
+  all("th", body).forEach((cell) => cell.classList.toggle("short", cell.textContent.length < 8));
   body.classList.add("unwrapped"); // code is in lines of its own, if it can be
   const text = !body.querySelector(".attn") && !sheet.matches(".title"), most = sheet.matches(".claims, .list") ? 2.2 : 2.5;
-  if (text) shrink(body, most, 1.5);
-  body.classList.remove("unwrapped");
-  if (text && !fits(body)) shrink(body, most, 1.5);
+  const code = all("pre code", body), right = (node) => node.getBoundingClientRect().right;
+  const whole = () => fits(body) && code.every((lines) => right(lines) <= right(lines.parentElement));
+  if (text) shrink(body, most, 1.5, whole);
+  if (!whole()) {
+    body.classList.remove("unwrapped");
+    if (text) shrink(body, code.length ? 1.6 : most, 1.5);
+  }
   if (!cover) return;
   const question = cover.firstElementChild, share = cover.querySelector(".covered") ? 0.62 : 0.42;
   shrink(question, 3, 1.6, () => high(question) <= share * high(cover));

@@ -100,9 +100,16 @@ def test_a_link_into_the_middle_paper_and_a_search_see_it(page: Any, chapter: st
     assert page.locator(".attn-cover").first.get_attribute("hidden") == "until-found"
     page.emulate_media(media="print")
     assert len(seen(page)) == 6
+    assert not page.get_by_role("button", name="Pass over").first.is_visible()
     page.emulate_media(media="screen")
     page.locator(".attn-cover").first.dispatch_event("beforematch")  # as a search in the page does
     assert seen(page) == [*FIRST, *TWO]
+
+
+def test_a_link_to_a_quoted_sentence_sees_everything(page: Any, chapter: str) -> None:
+    """As search engines make them: the address ends in what is to be lit."""
+    waiting(page, f"{chapter}#:~:text=The%20second%20result")
+    assert len(seen(page)) == 6
 
 
 def test_without_scripts_everything_is_there(browser: Any, chapter: str) -> None:

@@ -157,11 +157,68 @@ def test_a_prediction_is_answered_under_its_question_and_revealed_where_nothing_
     assert ">truth<" not in slide.body, "the figure has the room"
 
 
+def deck_of(*cells: Any) -> list[tuple[str, str]]:
+    """Kind and title of the slides of one section, the title slide apart."""
+    first = [new_markdown_cell("# 01 · A chapter\n*Why?*"), new_markdown_cell("## A section")]
+    return [(made.kind, made.title) for made in lecture(new_notebook(cells=[*first, *cells]), {})][
+        1:
+    ]
+
+
+def cell_of(output: Any, **metadata: Any) -> Any:
+    """A cell of code that shows a picture, or prints a text."""
+    if output == "<img>":
+        made = new_output("display_data", {"text/html": output})
+    else:
+        made = new_output("stream", text=output)
+    return new_code_cell("draw()", outputs=[made] if output else [], metadata=metadata)
+
+
+def test_a_notice_is_about_what_follows_the_last_code_and_a_drawing_keeps_its_own_title() -> None:
+    drawing = [new_markdown_cell("A layer has four heads. Here they are."), cell_of("<img>")]
+    code = [new_markdown_cell("In code heads are an axis."), cell_of("", tags=["slide"])]
+    sums = new_markdown_cell("The layer is a sum over its heads:\n\n$$x$$\n\nWhich can merge?")
+    notice = new_markdown_cell("**Notice.** Two products matter.")
+    own = [("figure", "A layer has four heads"), ("code", "In code heads are an axis")]
+    assert deck_of(*drawing, *code, sums, notice) == [*own, ("formula", "Two products matter")]
+    assert deck_of(*drawing, *code, cell_of("<img>"), notice)[2] == (
+        "figure",
+        "Two products matter",
+    )
+    assert deck_of(*drawing, *code, cell_of("2 of 4"), notice) == [
+        *own,
+        ("printed", "Two products matter"),
+    ]
+
+
+def test_what_a_title_leaves_out_of_its_sentence_stands_under_it() -> None:
+    said = "Only two products matter in a layer: one decides where each of its heads may look."
+    told = new_markdown_cell(f"**Notice.** {said[:-1]}, and the other what a head carries over.")
+    cells = [new_markdown_cell("# 01 · A chapter\n*Why?*"), new_markdown_cell("## A section")]
+    slide = lecture(new_notebook(cells=[*cells, cell_of("2 of 4"), told]), {})[1]
+    assert slide.title == "Only two products matter in a layer"
+    assert "<p>One decides where each of its heads may look, and" in slide.body
+
+
+def test_what_a_notice_says_last_introduces_the_next_figure() -> None:
+    notice = new_markdown_cell("**Notice.** It counts.\n\nBoth ways tell that there are two.")
+    made = deck_of(cell_of("<img>"), notice, cell_of("<img>"))
+    assert made == [("figure", "It counts"), ("figure", "Both ways tell that there are two")]
+
+
+def test_a_section_with_nothing_but_a_folded_table_shows_the_table() -> None:
+    table = "<details><summary>All</summary>\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n</details>"
+    told = new_markdown_cell(f"Models change in eight ways.\n\n{table}")
+    assert deck_of(told) == [("table", "Models change in eight ways")]
+
+
 def test_a_question_shows_the_prompt_that_it_asks_about(decks: Path) -> None:
     told = (decks / "15_causes.html").read_text(encoding="utf-8")
     first = re.search(r'<div class="question">(.*?)</div>', told, re.S)
     assert first is not None
     assert "When Mary and John went to the store" in first[1]
+    printed = told.split('"sheet printed"')[1].partition("</section>")[0]
+    assert "<blockquote><em>When Mary" in printed, "numbers that answer no question show it, too"
 
 
 def test_arrow_keys_move_a_slider_and_not_the_slide(page: Any, decks: Path) -> None:
@@ -176,6 +233,19 @@ def test_arrow_keys_move_a_slider_and_not_the_slide(page: Any, decks: Path) -> N
     for key in ("ArrowLeft", "ArrowDown", "ArrowUp", "Space", "n"):
         slider.press(key)
     assert page.evaluate("Reveal.getIndices().h") == at
+
+
+@pytest.mark.parametrize("name", ["00_start_here", "04_self_attention"])
+def test_a_map_has_the_room_of_its_slide(page: Any, decks: Path, name: str) -> None:
+    shown(page, decks, name)
+    count = page.evaluate("Reveal.getTotalSlides()")
+    highs = []
+    for number in range(count):
+        page.evaluate("number => Reveal.slide(number, 0, 0)", number)
+        maps = page.locator("section.present .body .attn-stage > canvas").all()
+        highs += [box["height"] for box in (one.bounding_box() for one in maps) if box]
+    assert highs
+    assert min(highs) > 0.65 * SIZES[0]["height"], highs
 
 
 def test_a_clicker_turns_the_page_after_a_view_was_moved_by_hand(page: Any, decks: Path) -> None:

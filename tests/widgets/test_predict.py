@@ -146,6 +146,13 @@ def show(page: Any, folder: Path, views: list[Any]) -> Any:
     return page.locator(".attn-predict", has=page.locator(".attn-say"))
 
 
+def are_apart(one: dict[str, float], other: dict[str, float]) -> bool:
+    """Whether two boxes do not overlap, but for the room above and below their letters."""
+    sides = (("x", "width", 0), ("y", "height", 4))
+    pairs = ((one, other), (other, one))
+    return any(a[at] + a[size] <= b[at] + room for at, size, room in sides for a, b in pairs)
+
+
 def say(ask: Any) -> None:
     """Press the button that commits an answer."""
     ask.get_by_role("button", name="Answer", exact=True).click()
@@ -193,7 +200,8 @@ def test_all_forms_are_answered_by_keyboard(page: Any, asks: Any) -> None:
     assert read[1] == "You said syllables. The result: syllables. Right."
     assert read[2].endswith("3 of 3 pairs in the right order.")
     apart = (0.48 + 0.23 + 0.18 + 0.07 + 0.32) / 5
-    assert read[3] == f"On average {100 * apart:.0f} % of the axis apart."
+    both = "– – your curve, ● measured. "
+    assert read[3] == f"{both}On average {100 * apart:.0f} % of the axis apart."
     table = page.locator(".attn-table")
     assert table.locator("caption").inner_text() == "You answered 4 of 4; on average 85 % close."
     assert page.locator(".attn-axes polyline").count() == 3  # asked; measured and answered
@@ -309,6 +317,41 @@ def test_a_finger_answers_on_a_phone_and_nothing_is_cut(
     buttons = page.locator(".attn-predict button:visible").all()
     assert min(button.bounding_box()["height"] for button in buttons) >= 32
     context.close()
+
+
+@pytest.mark.browser
+def test_a_truth_has_no_digit_finer_than_a_thousandth_of_its_axis(
+    page: Any, tmp_path: Path, shown: list[Any]
+) -> None:
+    asked = Predict.number("rank correlation", -1.0, 1.0)
+    asked.reveal(-0.00183)
+    assert shown[0]._repr_mimebundle_()[0]["text/plain"].endswith("measured -0.002")
+    show(page, tmp_path, [asked, *shown])
+    assert page.locator(".attn-read").inner_text() == "Measured: −0.002"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1000])
+def test_no_label_of_an_axis_lies_on_another(
+    page: Any, tmp_path: Path, shown: list[Any], width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    asked = Predict.curve(
+        "gain", x=("million tokens read", 0, 20), y=("second time easier by (nats)", 0, 10)
+    )
+    asked.answer = [1.0] * 13
+    asked.reveal([0, 20], [0, 8])
+    tokens = Predict.number("tokens that matter", 1, 64)
+    show(page, tmp_path, [asked, tokens, *shown])
+    drawings = page.locator(".attn-axes:visible")
+    for drawing in drawings.all():
+        boxes = [text.bounding_box() for text in drawing.locator("text").all()]
+        for n, one in enumerate(boxes):
+            assert one["x"] >= 0
+            assert one["x"] + one["width"] <= width
+            for other in boxes[:n]:
+                assert are_apart(one, other), (one, other)
+    assert "1" in drawings.nth(1).locator("text").all_text_contents(), "where the line begins"
 
 
 # ---------------------------------------------------------------- in JupyterLab
