@@ -197,7 +197,7 @@ def contents(names: Sequence[str]) -> str:
         "Live": ["try"],
         "Chapters": [name for name in plain if re.match(r"chapters/\d", name)],
         "About": [
-            "To install the course <README>",
+            "The course in short <README>",
             "theses",
             *(name.removesuffix(".md") for name in DOCUMENTS),
             "bibliography",

@@ -38,12 +38,16 @@ def opened(page: Any, folder: Path, view: Any) -> None:
 
 
 def run_cells(page: Any, lab: tuple[str, Path], cells: list[str]) -> None:
-    """Write a notebook of these cells, open it in JupyterLab, and run them all."""
+    """Write a notebook of these cells of code, open it in JupyterLab, and run them all."""
+    run_notebook(page, lab, "one.ipynb", [nbformat.v4.new_code_cell(code) for code in cells])
+
+
+def run_notebook(page: Any, lab: tuple[str, Path], name: str, cells: list[Any]) -> None:
+    """Write a notebook under a name, open it in JupyterLab, and run all of its cells."""
     address, folder = lab
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    code = [nbformat.v4.new_code_cell(source) for source in cells]
-    nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=kernel), folder / "one.ipynb")
-    page.goto(address % "one.ipynb")
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), folder / name)
+    page.goto(address % name)
     page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
     page.wait_for_function(
         "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"

@@ -9,7 +9,7 @@ import axe_playwright_python
 import nbformat
 import pytest
 import torch
-from playing import PAGE
+from playing import PAGE, run_notebook
 
 from attnlib.check.progress import PREDICTIONS, Prediction, predictions
 from attnlib.widgets import Predict
@@ -359,7 +359,7 @@ def test_no_label_of_an_axis_lies_on_another(
 def test_jupyterlab_covers_what_follows_and_notes_the_answer(
     page: Any, lab: tuple[str, Path]
 ) -> None:
-    address, folder = lab
+    _, folder = lab
     for name in ("chapters", "exercises"):
         (folder / name).mkdir(exist_ok=True)
     new, code = nbformat.v4.new_markdown_cell, nbformat.v4.new_code_cell
@@ -371,17 +371,7 @@ def test_jupyterlab_covers_what_follows_and_notes_the_answer(
         new("## Two\n\nAnother section."),
         code("Predict.so_far()"),
     ]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    book = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
-    nbformat.write(book, folder / "chapters" / "04_x.ipynb")
-    page.goto(address % "chapters/04_x.ipynb")
-    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
-    page.wait_for_function(
-        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
-        " === 'idle'",
-        timeout=60_000,
-    )
-    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    run_notebook(page, lab, "chapters/04_x.ipynb", cells)
     ask = page.locator(".attn-predict", has=page.locator(".attn-say"))
     page.locator(".attn-table").wait_for(timeout=60_000)
     covered = "cells => cells.map(cell => cell.classList.contains('attn-covered'))"
