@@ -230,6 +230,9 @@ def test_other_weights_give_the_same_answer_and_only_a_pointer_at_the_extreme_vo
         model = classifier(name).model
         assert share_with_a_far_map(model, few, 0.05).mean() > 0.9
         assert 0.8 < share_with_a_far_map(model, few, 0.001).mean() < 1, "most sentences, not all"
+    model = classifier("rt-lstm").model
+    distances = [CHAPTER.adversary(model, few, epsilon).jsd.mean() for epsilon in (0.2, 0.001)]
+    assert distances == pytest.approx([0.65, 0.59], abs=0.02), "it does not come back"
     for name in ("rt-lstm-hiding", "rt-lstm-decoy"):
         model = classifier(name).model
         points = classify_all(model, few).attention.argmax(1) == CHAPTER.most_extreme(model, few)
