@@ -3,7 +3,8 @@
 A slide is a step of the road, and no page of the notebook. First the question stands large over a
 covered figure; then the figure is uncovered, and the sentence to notice is its title. What the
 chapter says besides stands in the speaker's notes, and the code behind a key, unless its cell is
-tagged `slide`: then the code is the idea, and has a slide.
+tagged `slide`: then the code, or the list, is the idea, and has a slide. The metadata of a cell may
+hold a `title`, for what it shows, and an `example`, for what it asks.
 """
 
 import html
@@ -21,7 +22,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from book.mathml import formula
-from book.sentences import clauses, example, examples, intro, link_free, noticed, sentences, title
+from book.sentences import clauses, intro, link_free, sentences, title
 
 PAINT = HtmlFormatter(style="a11y-high-contrast-light", nowrap=True)
 MARKDOWN = (
@@ -34,7 +35,7 @@ MARKDOWN = (
     )
 )
 UNSEEN = {"Exercises", "Side roads", "References", "Appendix"}  # headings of what is not lectured
-PREDICT = "**Predict.**"
+PREDICT, NOTICE = "**Predict.**", "**Notice.**"
 CLAIMS = "What to remember"  # the heading over the theses
 QUESTIONS = "Three questions"
 WORDS = 50  # under a title, at most
@@ -83,7 +84,7 @@ class Shown:
         kind: of the slide that it makes.
         body: as HTML.
         said: before it, since the thing before it, as Markdown.
-        name: what it says of itself: the first sentence of a docstring.
+        name: the title in its cell's metadata, or the first sentence of its docstring.
         seen: the alternative texts of its pictures, as notes.
         printed: by a cell whose code is shown.
     """
@@ -97,9 +98,8 @@ class Shown:
 
     @property
     def told(self) -> list[str]:
-        """The paragraphs before it: no list, and nothing that ends a sentence of a formula."""
-        whole = [block for block in self.said if PROSE.search(block) and not block[0].islower()]
-        return [block for block in whole if not ITEM.match(block)]
+        """The paragraphs before it that are sentences."""
+        return [block for block in self.said if PROSE.search(block) and not ITEM.match(block)]
 
     def title(self, topic: str) -> str:
         """What it says of itself, or the sentence that introduces it, or the topic."""
@@ -117,7 +117,7 @@ class Step:
 
     Attributes:
         asked: its question, as Markdown.
-        example: that the question means, as Markdown.
+        example: that the question or the notice means, as Markdown: its cell's metadata name it.
         lead: what was said before the question, as Markdown.
         guess: the view in which the question is answered, as HTML.
         shown: what it shows.
@@ -207,17 +207,11 @@ def paragraph(said: Sequence[str]) -> str:
     return MARKDOWN.render(title(room) + "." if room.endswith(":") else room)
 
 
-def begun(item: str) -> str:
-    """The first sentence of an item of a list, with the name before it if it has one."""
-    first, *others = sentences(item)
-    return " ".join([first, *others[:1]]) if len(first.split()) < 4 else first
-
-
 def listed(block: str) -> str:
     """A list as HTML; if it is long, the first sentence of each item."""
     items = re.split(r"\n(?=(?:[-*]|\d+\.) )", block)
     if len(block.split()) > WORDS:
-        items = [begun(item) for item in items]
+        items = [sentences(item)[0] for item in items]
     return MARKDOWN.render("\n".join(item.rstrip(" ,;") for item in items))
 
 
@@ -243,22 +237,14 @@ def short(shown: str) -> str:
 
 
 def readout(text: str) -> str:
-    """What a cell printed, as HTML: a table if its lines have as many columns each."""
-    rows = [re.split(r"\s{2,}|\t", line.strip()) for line in text.splitlines() if line.strip()]
-    if len(rows) > 1 and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1:
-        cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
-        return f'<table class="printed"><tr>{"</tr><tr>".join(cells)}</tr></table>'
+    """What a cell printed, as HTML."""
     in_rows = max(map(len, text.splitlines())) <= WIDTH
     return f'<pre class="text{" rows" if in_rows else ""}">{html.escape(text)}</pre>'
 
 
 def has_room(text: str) -> bool:
-    """Whether what a cell prints can be read on a slide: numbers keep their lines, words do not."""
-    lines = text.splitlines()
-    numbers = sum(map(str.isdigit, text)) > len(text) / 20
-    if numbers and max(map(len, lines), default=0) > WIDTH:
-        return False
-    return 0 < sum(1 + len(line) // WIDTH for line in lines) <= LINES
+    """Whether what a cell prints can be read on a slide."""
+    return 0 < sum(1 + len(line) // WIDTH for line in text.splitlines()) <= LINES
 
 
 class Lecture:
@@ -276,7 +262,6 @@ class Lecture:
         self.since = 0  # the first slide of this section
         self.code: list[str] = []
         self.said: list[str] = []
-        self.section, self.chapter = "", ""  # said so far
         self.last: Shown | None = None  # what was shown, if nothing was said since
         self.printed: list[str] = []  # since the last slide, by cells that answer no question
 
@@ -291,14 +276,8 @@ class Lecture:
         return made
 
     def plain(self, shown: Shown) -> None:
-        """A slide of something that stands under no sentence to notice.
-
-        What has no title of its own goes on under that of the last slide, if it is of one kind.
-        """
-        last = self.slides[-1]
-        goes_on = (last.kind, last.topic) == (shown.kind, self.topic)
-        sentence = shown.title(last.title if goes_on else self.topic)
-        self.add(Slide(shown.kind, sentence, shown.body, notes=shown.notes))
+        """A slide of something that stands under no sentence to notice."""
+        self.add(Slide(shown.kind, shown.title(self.topic), shown.body, notes=shown.notes))
 
     def waiting(self) -> list[str]:
         """What was said and stands on no slide yet."""
@@ -308,31 +287,20 @@ class Lecture:
     def close(self) -> None:
         """End a step: its slides are made."""
         step, self.step = self.step, Step()
-        if step.asked and not step.notice and self.said:
-            step.notice, *step.after = self.waiting()
         if step.asked or step.notice:
             self.staged(step)
             return
         for shown in step.shown:
-            if has_room(shown.printed):
-                shown.body += readout(shown.printed)
             self.plain(shown)
 
     def staged(self, step: Step) -> None:
         """The slides of a step with a question or a notice: its code, its answer, what follows."""
-        told = noticed(step.notice) if step.notice else []
+        told = sentences(step.notice.removeprefix(NOTICE))
         rest = [others for sentence in told[:1] if (others := clauses(sentence)[1])]
         answer = self.answer(step, rest + told[1:])
-        if not told and not answer[0].body:  # a question that the chapter leaves open
-            asked = step.asked.removeprefix(PREDICT)
-            self.add(Slide("text", title(intro(asked)), paragraph(sentences(asked)[1:])))
-            self.slides[-1].notes = step.lead
-            return
         for shown in [*step.shown, *(shown for shown in answer if shown not in step.shown)]:
             if shown not in answer:
                 shown.said = step.lead + shown.said
-                if step.asked and not shown.told:
-                    shown.name = shown.name or sentences(step.asked)[-1]
                 self.plain(shown)
             else:
                 # of several figures the last one is nearest to the notice
@@ -346,9 +314,7 @@ class Lecture:
         self.slides[-1].notes += step.before
         if step.notice:
             name = "**Answer.**" if step.asked else "**Notice.**"
-            self.slides[-1].notes.append(
-                f"{name} {step.notice.removeprefix('**Notice.**').strip()}"
-            )
+            self.slides[-1].notes.append(f"{name} {step.notice.removeprefix(NOTICE).strip()}")
         self.slides[-1].notes += step.after
         for shown in step.extra:
             if shown not in answer:
@@ -364,12 +330,9 @@ class Lecture:
         shown_last = step.shown
         if code and not step.asked:
             shown_last = step.shown[step.shown.index(code[-1]) + 1 :]
-        kinds = ("figure", "table", *(["formula"] if shown_last != step.shown else []))
-        for kind in kinds:
+        for kind in ("figure", "table", *(["formula"] if shown_last != step.shown else [])):
             if found := [shown for shown in (*shown_last, *step.extra) if shown.kind == kind]:
                 self.code += [comment(text) for text in step.printed]
-                if kind == "formula":
-                    found[-1].body += paragraph(rest)
                 return found
         if step.revealed:
             self.code += [comment(text) for text in step.printed]
@@ -382,7 +345,7 @@ class Lecture:
         self.code += [comment(text) for text in step.printed if not has_room(text)]
         shown = "".join(readout(text) for text in step.printed or self.printed if has_room(text))
         if shown and not step.asked:  # whose question would show it
-            shown = "".join(map(quoted, examples("\n\n".join(step.before))[-1:])) + shown
+            shown = quoted(step.example) + shown
         return [Shown("printed" if shown else "text", shown + paragraph(rest), [])]
 
     def ask(self, step: Step, slide: Slide) -> None:
@@ -391,8 +354,7 @@ class Lecture:
         slide.title = slide.title or title(sentences(asked)[-1])
         slide.notes.insert(len(step.lead), f"{ASKED} {asked}")
         told = [(MARKDOWN.renderInline(one), one.endswith("?")) for one in sentences(asked)]
-        asks = [text for text, is_question in told if is_question] or [text for text, _ in told]
-        question = " ".join(f"<b>{text}</b>" if text in asks else text for text, _ in told)
+        question = " ".join(f"<b>{text}</b>" if asks else text for text, asks in told)
         slide.cover = (
             f'<div class="question">{quoted(step.example)}'
             f'<div class="asked">{question}</div></div>{step.guess or COVERED}'
@@ -404,7 +366,7 @@ class Lecture:
         if not self.said:
             return
         if self.since == len(self.slides):
-            told = noticed("\n\n".join(self.said))
+            told = sentences("\n\n".join(self.said))
             lists = [listed(block) for block in self.said if ITEM.match(block)]
             shown = "".join(readout(text) for text in self.printed if has_room(text))
             kind = "list" if lists else "printed" if shown else "text"
@@ -413,7 +375,7 @@ class Lecture:
 
     def heading(self, block: str) -> None:
         """Go on with a heading: a section ends, or a step."""
-        self.topic, self.section = block.lstrip("# "), ""
+        self.topic = block.lstrip("# ")
         if block.startswith("## "):
             self.seen = self.topic not in UNSEEN
             self.since, self.printed = len(self.slides), []
@@ -438,7 +400,7 @@ class Lecture:
             self.show("formula", body, cell)
         elif block.startswith("|"):
             self.tables(block, cell)
-        elif beside and ITEM.match(block):
+        elif ITEM.match(block) and (beside or "slide" in cell.metadata.get("tags", [])):
             self.show("list", listed(block), cell)
         elif beside:
             self.under(block)
@@ -463,84 +425,53 @@ class Lecture:
             self.show("table", MARKDOWN.render(part), cell).name = begun.title(self.topic)
 
     def under(self, block: str) -> None:
-        """What is said first after something: under a formula, or as the title that it lacks."""
+        """What is said first after a formula stands under it."""
         last, self.last = self.last, None
         if last and last.kind == "formula":
             said = [sentence for sentence in sentences(block) if not sentence.endswith("?")]
-            if not last.told and PROSE.search(block):
-                last.name = last.name or said.pop(0)
             last.body += paragraph(said[:2])
-        elif last and PROSE.search(block) and not last.told and not self.asks_of(last):
-            last.name = last.name or intro(block)
-
-    def asks_of(self, shown: Shown) -> bool:
-        """Whether it is code that a question has introduced."""
-        return shown.kind == "code" and bool(self.step.asked)
 
     def spoken(self, block: str, cell: NotebookNode) -> None:
         """Go on with a question, with a notice, or with what is said."""
+        example = cell.metadata.get("example", "")
         if block.startswith(PREDICT):
             if self.step:
                 self.close()
-            shown = example(block, self.section, self.chapter)
-            self.step = Step(asked=block, example=shown, lead=self.waiting())
+            self.step = Step(asked=block, example=example, lead=self.waiting())
             self.printed = []
         elif block.startswith("**Notice"):
             if self.step.notice:
                 self.close()
             self.step.notice, self.step.cell = block, cell.id
+            self.step.example = self.step.example or example
             self.step.before += self.waiting()
         else:
             self.under(block)
             self.said.append(block)
-        self.section += f"\n\n{block}"
-        self.chapter += f"\n\n{block}"
 
     def show(self, kind: str, body: str, cell: NotebookNode) -> Shown:
-        """Go on with something to show; behind a notice of another cell a new step begins.
-
-        What the notice's cell says last introduces it, if nothing else does.
-        """
+        """Go on with something to show; behind a notice of another cell a new step begins."""
         if self.step.notice and cell.id != self.step.cell:
-            introduces = self.step.after[-1:] if not self.said else []
-            del self.step.after[len(self.step.after) - len(introduces) :]
             self.close()
-            self.said += introduces
+        name = cell.metadata.get("title", "")
         if self.step.notice:
-            about = [self.step.notice.removeprefix("**Notice.**"), *self.step.after][-1]
-            self.step.extra.append(Shown(kind, body, [], name=intro(about)))
-            self.last = self.step.extra[-1]
+            about = [self.step.notice.removeprefix(NOTICE), *self.step.after][-1]
+            self.last = Shown(kind, body, [], name or intro(about))
+            self.step.extra.append(self.last)
         else:
-            self.step.shown.append(Shown(kind, body, self.waiting()))
-            self.last = self.step.shown[-1]
+            self.last = Shown(kind, body, self.waiting(), name)
+            self.step.shown.append(self.last)
         return self.last
 
     def text(self, cell: NotebookNode) -> None:
-        """Go on with a cell of Markdown; the beginning of one that is tagged has a slide."""
-        told = blocks(link_free(cell.source))
-        if "slide" not in cell.metadata.get("tags", []):
-            for block in told:
-                self.markdown(block, cell)
-            return
-        while told[0].startswith("#"):
-            self.markdown(told.pop(0), cell)
-        first, *others = told
-        self.spoken(first, cell)
-        if others and ITEM.match(others[0]):
-            lead = paragraph(sentences(first)[:-1]) if first.endswith(":") else ""
-            self.show("list", lead + listed(others.pop(0)), cell)
-        else:
-            self.show("text", paragraph(sentences(first)[1:]), cell)
-        for block in others:
+        """Go on with a cell of Markdown."""
+        for block in blocks(link_free(cell.source)):
             self.markdown(block, cell)
 
     def closing(self, block: str) -> None:
         """Show one of the last parts, on one slide."""
-        shown, last = MARKDOWN.render(block), self.slides[-1]
-        if last.topic == self.topic:
-            last.body += shown
-        else:
-            self.add(Slide("claims" if self.topic == CLAIMS else "list", self.topic, shown))
+        kind = "claims" if self.topic == CLAIMS else "list"
+        self.add(Slide(kind, self.topic, MARKDOWN.render(block)))
 
     def cell(self, cell: NotebookNode) -> None:
         """Go on with a cell of code."""
@@ -550,7 +481,7 @@ class Lecture:
         shown = idea(cell.source)
         if "slide" in cell.metadata.get("tags", []) and shown.count("\n") < ROWS:
             code = self.show("code", painted(shown), cell)
-            code.name = said_of(cell.source)
+            code.name = code.name or said_of(cell.source)
         elif not is_folded(cell):
             self.code.append(cell.source)
         for number, output in enumerate(cell.outputs):

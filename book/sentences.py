@@ -1,17 +1,11 @@
-"""Sentences of Markdown: where they end, which is a title, and which example a question means."""
+"""Sentences of Markdown: where they end, and what is left of one in a title."""
 
 import re
 
 END = re.compile(r"""([.?!][)"”*]*)\s+(?=[^a-z\s])""")
 ABBREVIATION = re.compile(r"\b(?:al|approx|ca|cf|e\.g|eq|fig|i\.e|resp|vs)\.$", re.I)
 APART = re.compile(r"\$[^$]*\$|`[^`]*`")  # formulas and code, in which a mark is no markup
-INSTRUCTION = re.compile(r"(?:Choose|Click|Compare|Look|Move|Now|Press|Read|Set|Try|Turn)\b")
 LINK = re.compile(r"\[((?:[^\[\]]|`[^`]*`)+)\]\([^)]*\)")
-SPOKEN = re.compile(r"(?<![*\w])\*([A-Z][^*?]+)\*(?![*\w])(?: …)?(?! \()")  # no title of a paper
-QUOTED = re.compile(r"[\"“]\s*([^\"”]+)[\"”]|`([^`]+)`")
-MEANT = re.compile(r"\b(?:prompt|sentence)s?\b")
-THEREFORE = re.compile(r"^So (\w)")
-CITED = re.compile(r" \([^()]*(?:\b\d{4}|\bchapters? \d+)\)(?=[.:]?$)")  # at the end
 LONG = 18  # words: a longer title ends at its colon or semicolon
 
 
@@ -58,21 +52,12 @@ def clauses(sentence: str) -> tuple[str, str]:
 
 
 def title(sentence: str) -> str:
-    """A sentence as the title of a slide: without its last mark, and what it cites or follows from.
+    """A sentence as the title of a slide: without its last mark; of a long one the first clause.
 
-    Of a long sentence it is the first clause.
-
-    >>> title("So it is small (Vig et al. 2020):")
+    >>> title("It is small:")
     'It is small'
     """
-    sentence = THEREFORE.sub(lambda begun: begun[1].upper(), CITED.sub("", sentence))
     return re.sub(r"[.:;,]+(\**)$", r"\1", clauses(sentence)[0])
-
-
-def noticed(notice: str) -> list[str]:
-    """The sentences of a text; what only says where to look, or hardly anything, comes last."""
-    said = sentences(notice.removeprefix("**Notice.**"))
-    return sorted(said, key=lambda one: bool(INSTRUCTION.match(one)) or len(one.split()) < 4)
 
 
 def intro(paragraph: str) -> str:
@@ -83,34 +68,3 @@ def intro(paragraph: str) -> str:
     """
     said = sentences(paragraph)
     return said[-1] if said[-1].endswith(":") else said[0]
-
-
-def examples(text: str) -> list[str]:
-    """What a text quotes to be read by a model, as Markdown, in order.
-
-    That is five words or more in italics that begin as a sentence does, and do not end as the title
-    of a paper does, with a capital; or three tokens in code.
-    """
-    spoken = [(m, m[1].split()) for m in SPOKEN.finditer(text)]
-    found = [m for m, words in spoken if len(words) > 4 and not words[-1][0].isupper()]
-    found += list(re.finditer(r"`\w+(?: \w+){2,}`", text))
-    return [m[0] for m in sorted(found, key=lambda m: m.start())]
-
-
-def example(question: str, section: str, chapter: str) -> str:
-    """The example that a question means, as Markdown: the last one before it, or none.
-
-    Args:
-        question: as Markdown.
-        section: what its section said before it.
-        chapter: what its chapter said before it, which counts if the question speaks of a prompt or
-            a sentence, or names something of the example in quotes.
-    """
-    if examples(question):
-        return ""
-    if here := examples(section):
-        return here[-1]
-    before = "".join(examples(chapter)[-1:])
-    names = ["".join(m.groups(default="")).strip() for m in QUOTED.finditer(question)]
-    means = MEANT.search(question) or any(name and name in before for name in names)
-    return before if means else ""

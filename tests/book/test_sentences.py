@@ -1,8 +1,8 @@
-"""Where sentences of Markdown end, which of them is a title, and which example a question means."""
+"""Where sentences of Markdown end, and what is left of one in a title."""
 
 import pytest
 
-from book.sentences import example, intro, link_free, noticed, sentences, title
+from book.sentences import intro, link_free, sentences, title
 
 
 @pytest.mark.parametrize(
@@ -31,19 +31,6 @@ def test_a_title_is_short_and_does_not_end_at_a_colon() -> None:
     assert title("The answer is 3.21: an average.") == "The answer is 3.21: an average"
 
 
-def test_a_title_leaves_out_what_it_follows_from_and_what_it_cites() -> None:
-    assert title("So the rank is bounded:") == "The rank is bounded"
-    assert title("Patching lets a run go on (Vig et al. 2020, Meng et al. 2022).") == (
-        "Patching lets a run go on"
-    )
-    assert title("Nobody says so (chapter 10).") == "Nobody says so"
-    assert title("It writes words (and no sentences).") == "It writes words (and no sentences)"
-
-
-def test_what_says_only_where_to_look_is_no_title() -> None:
-    assert noticed("**Notice.** Move the slider. Every row finds its token.")[0].startswith("Every")
-
-
 def test_what_ends_at_a_colon_introduces_what_follows() -> None:
     assert intro("We try it. These are the lines:") == "These are the lines:"
     assert intro("We try it. Then we look.") == "We try it."
@@ -51,15 +38,3 @@ def test_what_ends_at_a_colon_introduces_what_follows() -> None:
 
 def test_links_leave_their_words() -> None:
     assert link_free("see [*the road*](more/04_a.ipynb), or [`x`](y)") == "see *the road*, or `x`"
-
-
-def test_a_question_shows_its_example_and_no_other() -> None:
-    told = "*When Mary and John went to the store* … You know who. *A paper in italics* (2020)."
-    assert example("Who gets it?", told, told) == "*When Mary and John went to the store* …"
-    assert example("How likely is “Mary”?", "", told).startswith("*When Mary")
-    assert example("How long is the prompt?", "", told).startswith("*When Mary")
-    assert example("How many heads are there?", "", told) == ""
-    answered = f"{told} They answered with *Attention is not not Explanation*."
-    assert example("How likely is “Mary”?", answered, told).startswith("*When Mary")
-    assert example("In *A text of its own* what moves?", told, told) == ""
-    assert example("Which digit?", "A text says `c7 a3 f1`.", "") == "`c7 a3 f1`"

@@ -200,10 +200,19 @@ def test_what_a_title_leaves_out_of_its_sentence_stands_under_it() -> None:
     assert "<p>One decides where each of its heads may look, and" in slide.body
 
 
-def test_what_a_notice_says_last_introduces_the_next_figure() -> None:
-    notice = new_markdown_cell("**Notice.** It counts.\n\nBoth ways tell that there are two.")
-    made = deck_of(cell_of("<img>"), notice, cell_of("<img>"))
+def test_a_title_in_the_metadata_of_a_cell_counts() -> None:
+    notice = new_markdown_cell("**Notice.** It counts.")
+    drawn = cell_of("<img>", title="Both ways tell that there are two")
+    made = deck_of(cell_of("<img>"), notice, drawn)
     assert made == [("figure", "It counts"), ("figure", "Both ways tell that there are two")]
+
+
+def test_a_tagged_list_has_a_slide() -> None:
+    told = "A look-up is learned:\n\n- a query asks;\n- a key is found."
+    assert deck_of(new_markdown_cell(told, metadata={"tags": ["slide"]}), cell_of("<img>"))[0] == (
+        "list",
+        "A look-up is learned",
+    )
 
 
 def test_a_section_with_nothing_but_a_folded_table_shows_the_table() -> None:
