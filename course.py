@@ -366,10 +366,13 @@ def in_course(*names):
     return [name for name in names if os.path.isdir(os.path.join(ROOT, name))]
 
 
-def pytest(python, words, otherwise):
-    """The command that tests what the words name, or otherwise these folders."""
+def pytest(python, words, otherwise, waiting=0):
+    """The command that tests what the words name, or otherwise these folders.
+
+    There is a worker for each core, and some more where workers wait for a browser.
+    """
     named = [word for word in words if os.path.exists(os.path.join(ROOT, word.split("::")[0]))]
-    workers = min(3, (os.cpu_count() or 1) + 1)  # browsers are waited for
+    workers = min(3, (os.cpu_count() or 1) + waiting)
     command = [python, "-m", "pytest", "-n", str(workers)]
     command += ["--dist", "loadscope", "--doctest-modules"]
     command += ["--no-loadscope-reorder"]  # the chapters, of like length, come last
@@ -386,6 +389,7 @@ def test(python, words):
         notebooks + chosen + [word for word in words if word != "--long"],
         in_course("attnlib", "recipes", "book", "grading", "tools", "tests", "chapters")
         + ([] if all_of_it else ["--ignore=" + os.path.join(ROOT, "chapters", "more")]),
+        waiting=1,
     )
 
 
@@ -394,6 +398,9 @@ def quick(python, words):
     fast = [
         "-m",
         "not slow and not long and not browser",
+        "-p",
+        "no:nbval",  # no notebook is run, and every worker would import what runs them
+        "--ignore=tests/benchmarks",
         "--ignore=tests/chapters",
         "--ignore=tests/grading",
     ]

@@ -42,7 +42,8 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
 
 def live_script() -> bytes:
     """All the JavaScript of the pages, as one plain script."""
-    own = "".join((HERE / "static" / name).read_text("utf-8") for name in ("live.js", "linked.js"))
+    names = ("live.js", "linked.js", "tables.js")
+    own = "".join((HERE / "static" / name).read_text("utf-8") for name in names)
     return f"(() => {{\n{script()}{own}}})();\n".encode()
 
 

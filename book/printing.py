@@ -41,17 +41,21 @@ def browser() -> Iterator[Any]:
     """Chromium, started for printing.
 
     Raises:
-        RuntimeError: if it is not installed.
+        RuntimeError: if it is not installed, or if Playwright does not start.
     """
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
     if path is None:
         raise RuntimeError("PDF is printed by Chromium, and there is none: install it first")
-    with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=path, args=FLAGS)
-        yield started
-        started.close()
+    try:
+        play = sync_playwright().start()
+    except Exception as error:  # its Node.js did not start, and says above what it lacks
+        raise RuntimeError(f"{error}. On Debian Playwright also needs libatomic1") from error
+    started = play.chromium.launch(executable_path=path, args=FLAGS)
+    yield started
+    started.close()
+    play.stop()
 
 
 def article(page: Path, name: str) -> str:

@@ -72,6 +72,7 @@ def run(options: argparse.Namespace) -> int:  # noqa: C901, PLR0912 - a branch a
         from grading.intake.collect import collect, table
 
         print(table(collect(options.source, places, options.pattern)))
+        print(f"written: {places.home / 'collected.csv'}")
     elif options.command == "grade":
         from grading.desk.classes import grade_all
 

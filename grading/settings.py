@@ -56,6 +56,10 @@ class Places:
     def feedback(self) -> Path:
         return self.home / "feedback"
 
+    def submission(self, exercise: str, student: str) -> Path:
+        """Where a student's notebook for an exercise lies, if there is one."""
+        return self.submitted / student / exercise / f"{exercise}.ipynb"
+
     @property
     def gradebook(self) -> str:
         """The gradebook's address: ATTNLIB_GRADEBOOK, or a SQLite file at home."""

@@ -12,6 +12,7 @@ from typing import Any
 
 # what starts a formula, as letters of full width too
 SIGNS = "=+@|%\uff1d\uff0b\uff0d\uff20-"
+WIDE, WIDEST = 60, 300  # characters of a column on a terminal, and of the last one
 
 
 def visible(text: str) -> str:
@@ -91,15 +92,26 @@ def decoded(content: bytes) -> str:
         return content.decode("cp1252", errors="replace")
 
 
-def aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]], widest: int = 60) -> str:
-    """A table for the terminal."""
-    texts = [list(columns), *([flat(v) for v in row] for row in rows)]
-    texts = [[t if len(t) <= widest else t[: widest - 1] + "…" for t in row] for row in texts]
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table for the terminal; its last column, where reasons stand, may be wide."""
+    most = [WIDE] * (len(columns) - 1) + [WIDEST]
+    texts = [
+        [clipped(flat(v), n) for v, n in zip(row, most, strict=True)] for row in (columns, *rows)
+    ]
     widths = [max(len(row[i]) for row in texts) for i in range(len(columns))]
     return "\n".join(
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
         for row in texts
     )
+
+
+def clipped(text: str, most: int) -> str:
+    """A text, or its beginning.
+
+    >>> clipped("abc", 3), clipped("abcd", 3)
+    ('abc', 'ab…')
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def flat(value: Any) -> str:

@@ -128,10 +128,15 @@ def sweep(name: str, folder: Path, runs: Sequence[Any], one: Callable[[Any], Any
     folder.mkdir(parents=True, exist_ok=True)
     lines = folder / f"{name}.lines"
     lines.touch()
-    found = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
-    for run in runs[len(found) :]:
-        found.append(one(run))
-        lines.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+    written = lines.read_text("utf-8").splitlines(keepends=True)
+    whole = [line for line in written if line.endswith("\n")]  # the last may have been cut off
+    lines.write_text("".join(whole), encoding="utf-8")
+    found = [json.loads(line) for line in whole]
+    with lines.open("a", encoding="utf-8") as file:
+        for run in runs[len(found) :]:
+            found.append(one(run))
+            file.write(json.dumps(found[-1]) + "\n")
+            file.flush()
     return found
 
 

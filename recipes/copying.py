@@ -3,7 +3,7 @@
 SmolLM2 and Gemma 3 read the code of a safe, then other sentences, and write the code again. A
 head's **score** is how often, at the four tokens before the digits, its largest weight lies on the
 very digit that comes next (the retrieval score of Wu et al. 2025). Heads are ranked on some prompts
-and taken away on others: at these four tokens such a head then writes its mean over the first
+and ablated on others: at these four tokens such a head then writes its mean over the first
 prompts. The control takes as many other heads of the same layers. `copying` is a card without a
 history.
 """

@@ -73,9 +73,7 @@ def test_a_figure_is_a_picture_with_words_and_the_same_at_every_drawing(draw):
 NOTHING = ["", "   ", "Image", "figure 3", "x" + " " * 40]
 
 
-@pytest.mark.parametrize(
-    ("draw", "alt"), [*((show, alt) for alt in NOTHING), *((draw, NOTHING[4]) for draw in HELPERS)]
-)
+@pytest.mark.parametrize(("draw", "alt"), [*((show, alt) for alt in NOTHING), (maps, NOTHING[4])])
 def test_alt_must_say_something(draw, alt):
     with pytest.raises(ValueError, match="alt must say in words what the figure shows"):
         draw(alt=alt)
@@ -97,12 +95,11 @@ WEIGHTS = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
     "weights",
     [
         WEIGHTS.numpy().copy(),
-        WEIGHTS.clone(),
-        WEIGHTS.clone().requires_grad_(),  # straight from a layer
+        WEIGHTS.clone().requires_grad_(),  # a tensor straight from a layer
         WEIGHTS.bfloat16(),
         WEIGHTS.tolist(),
     ],
-    ids=["array", "tensor", "gradient", "bfloat16", "lists"],
+    ids=["array", "gradient", "bfloat16", "lists"],
 )
 def test_weights_of_any_kind_are_drawn_and_not_changed(weights):
     before = torch.as_tensor(weights).detach().clone()

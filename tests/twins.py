@@ -88,14 +88,37 @@ def llama(config: TransformerConfig, **options: Any) -> Any:
     return LlamaForCausalLM(sizes).eval()
 
 
-def smollm2_twin(config: TransformerConfig, **options: Any) -> Any:
-    """SmolLM2 in `transformers`, which reads and converts the same file by itself."""
-    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+SMOLLM2_NAMES = {  # in `transformers` → in the file
+    "model.layers.": "blk.",
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.": "attn_",
+    "post_attention_layernorm": "ffn_norm",
+    "input_layernorm": "attn_norm",
+    "mlp.": "ffn_",
+    "_proj": "",
+}
 
-    path, model = str(smollm2_file().path), llama(config, **options)
-    weights = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
-    missing, unknown = model.load_state_dict(weights, strict=False)
-    assert (missing, unknown) == (["lm_head.weight"], [])  # tied
+
+def smollm2_twin(config: TransformerConfig, **options: Any) -> Any:
+    """SmolLM2 in `transformers`, with the weights that our reader unpacks."""
+    file, pairs = smollm2_file(), config.d_model // config.heads // 2
+    with torch.device("meta"):
+        model = llama(config, **options)
+    weights = {}
+    for name in model.state_dict().keys() - {"lm_head.weight"}:
+        packed = name
+        for theirs, in_file in SMOLLM2_NAMES.items():
+            packed = packed.replace(theirs, in_file)
+        weight = file[packed]
+        if "q_proj" in name or "k_proj" in name:  # turned: neighbours in the file, halves here
+            weight = weight.unflatten(0, (-1, pairs, 2)).transpose(1, 2).flatten(0, 2)
+        weights[name] = weight
+    missing, unknown = model.load_state_dict(weights, strict=False, assign=True)
+    assert (missing, unknown) == (["lm_head.weight"], [])
+    model.tie_weights()
+    model.model.rotary_emb = type(model.model.rotary_emb)(model.config)  # is in no file
     return model
 
 

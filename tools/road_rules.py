@@ -98,7 +98,7 @@ def tells_its_minutes(notebook: NotebookNode) -> list[str]:
         complaints.append(f"the header says {told.read} min, words and code say {needed:.0f}")
     if told.read > MINUTES:
         complaints.append(f"{told.read} min to read, {MINUTES} at most")
-    most = 32 if is_main_road(notebook) else LONGEST_RUN
+    most = 28 if is_main_road(notebook) else LONGEST_RUN
     if told.run > most:
         complaints.append(f"{told.run} s to run, {most} at most")
     return complaints

@@ -62,7 +62,7 @@ class Probe(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Logits (N, P, K) of states (N, P, d)."""
-        x = ((states.float() - self.mean) / self.scale).transpose(0, 1)  # (P, N, d)
+        x = (states.float() - self.mean).div_(self.scale).transpose(0, 1)  # (P, N, d)
         x = torch.baddbmm(self.b[0], x, self.W[0])
         if len(self.W) == 2:
             x = torch.baddbmm(self.b[1], x.relu(), self.W[1])

@@ -33,14 +33,17 @@ class CountModel:
     to every count of the longest context and nothing is asked of a shorter one.
 
     The counts form a tree of sorted arrays. Level m holds every different (m + 1)-gram as one
-    number, its key: (index of its first m tokens on level m − 1) · D + last token. Counts and
-    probabilities are computed on the CPU, in double precision, wherever the ids lie.
+    number, its key: (index of its first m tokens on level m − 1) · D + last token; its suffix is
+    the index of its last m tokens there. Counts and probabilities are computed on the CPU, in
+    double precision, wherever the ids lie.
 
     >>> pairs = CountModel(2, vocab_size=10).fit(torch.tensor([5, 7, 5, 9]))
     >>> pairs.keys[0], pairs.counts[0]  # the single tokens
     (tensor([5, 7, 9]), tensor([2, 1, 1]))
     >>> pairs.keys[1]  # 5 7 and 5 9, whose 5 has index 0, and 7 5, whose 7 has index 1
     tensor([ 7,  9, 15])
+    >>> pairs.suffixes[1]  # they end in 7, 9 and 5
+    tensor([1, 2, 0])
 
     Args:
         n: order; a token is predicted from the n − 1 before it.
@@ -58,6 +61,7 @@ class CountModel:
             )
         self.n, self.vocab_size, self.smoothing = n, vocab_size, smoothing
         self.keys: list[Tensor] = []  # per level: sorted (U,)
+        self.suffixes: list[Tensor] = []  # per level: each without its first token (U,)
         self.counts: list[Tensor] = []  # per level: how often each occurred (U,)
         self.totals: list[Tensor] = []  # per level: tokens seen after each node of the level above
         self.kinds: list[Tensor] = []  # … and how many different ones
@@ -65,20 +69,20 @@ class CountModel:
     def fit(self, stream: Tensor) -> "CountModel":
         """Count every n-gram, and every shorter one, of a stream of ids (N,). Returns the model."""
         stream = self._checked(stream)
-        self.keys, self.counts, self.totals, self.kinds = [], [], [], []
-        parent = torch.zeros_like(stream)  # the empty n-gram, which is the root of the tree
+        self.keys, self.suffixes, self.counts, self.totals, self.kinds = [], [], [], [], []
+        begun = stream.new_zeros(len(stream) + 1)  # at each token the empty n-gram: the root
         nodes = 1
         for m in range(min(self.n, len(stream))):
             key, place, count = torch.unique(
-                parent * self.vocab_size + stream[m:], return_inverse=True, return_counts=True
+                begun[:-1] * self.vocab_size + stream[m:], return_inverse=True, return_counts=True
             )
             above = key // self.vocab_size
             self.keys.append(key)
+            self.suffixes.append(torch.empty_like(key).scatter_(0, place, begun[1:]))
             self.counts.append(count)
             self.totals.append(torch.bincount(above, count.double(), minlength=nodes))
             self.kinds.append(torch.bincount(above, minlength=nodes))
-            parent = place[:-1]  # an m-gram is the context of the next token
-            nodes = len(key)
+            begun, nodes = place, len(key)  # the (m + 1)-gram that begins at each token
         return self
 
     def variant(self, n: int, smoothing: float | str) -> "CountModel":
@@ -86,7 +90,8 @@ class CountModel:
         if n > self.n:
             raise ValueError(f"only n-grams up to n = {self.n} were counted; fit one with n = {n}")
         other = CountModel(n, self.vocab_size, smoothing)
-        other.keys, other.counts = self.keys[:n], self.counts[:n]
+        other.keys, other.suffixes = self.keys[:n], self.suffixes[:n]
+        other.counts = self.counts[:n]
         other.totals, other.kinds = self.totals[:n], self.kinds[:n]
         return other
 

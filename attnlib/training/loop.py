@@ -236,6 +236,6 @@ def shuffled(
         generator = torch.Generator(device="cpu").manual_seed(seed * 1_000_003 + epoch)
         order = torch.randperm(n, generator=generator, device="cpu")
         rows = order[place * batch_size :][:batch_size]
-        return tuple(tensor[rows.to(tensor.device)] for tensor in tensors)
+        return tuple(tensor.index_select(0, rows.to(tensor.device)) for tensor in tensors)
 
     return batch

@@ -223,8 +223,10 @@ function coverOnPage(cell, label) {
   cell.after(box);
   box.addEventListener("beforematch", () => remember(label, { passed: true }));
   const isQuoted = performance.getEntriesByType("navigation")[0]?.name.includes(":~:text=");
-  const isTarget = () =>
-    isQuoted || box.contains(document.getElementById(decodeURIComponent(location.hash.slice(1))));
+  const isTarget = () => {
+    const name = decodeURIComponent(location.hash.slice(1));
+    return isQuoted || (name !== "" && box.contains(document.getElementById(name)));
+  };
   window.addEventListener("hashchange", () => {
     if (isTarget()) remember(label, { passed: true });
   });

@@ -35,12 +35,18 @@ export class SuspectsFace {
     this.surface = makeRoot(model, el, `Which head decided on ${this.word}?`, () => {});
     this.surface.root.classList.add("suspects");
     const sentence = make("p", { class: "sentence" });
+    let word = null; // a line breaks only before a token that begins with a blank
     this.bars = spec.tokens.map((token) => {
+      const text = token.trimStart();
+      if (!word || text !== token) {
+        word = make("span", { class: "whole" });
+        sentence.append(" ", word);
+      }
       const bar = make("i");
-      sentence.append(make("span", { class: "token" }, token, bar));
+      word.append(make("span", { class: "token" }, text, bar));
       return bar;
     });
-    sentence.append(make("b", {}, " …"));
+    word.append(make("b", {}, " …"));
     this.reads = make("p", { class: "reads" });
     const isTouched = matchMedia("(pointer: coarse)").matches;
     this.reads.textContent = isTouched

@@ -28,15 +28,14 @@ from functools import partial
 from grading.child import Trouble
 from grading.desk import cluster
 from grading.desk.faults import MachineFault, sentence
-from grading.desk.records import How, keep, known, work_of
+from grading.desk.records import How, earlier_report, keep, work_of
 from grading.desk.submission import UNPROCESSED, Graded, Work, grade, waiting
-from grading.judging.report import ABSENT, PERSON, TIMED_OUT, Line, Report
-from grading.release.build import BuildError, names, points
-from grading.release.build import known as known_exercise
+from grading.judging.report import ABSENT, PERSON, TIMED_OUT, UNREAD, Line, Report
+from grading.release.build import BuildError, known, names, points
 from grading.sandbox.run import unusable
 from grading.sandbox.watch import Doubt, Limits, SandboxError
 from grading.settings import ROOT, Places
-from grading.tables import flat
+from grading.tables import WIDEST, clipped, flat
 from grading.tasks import exercise
 from grading.tasks.hidden import DEFAULT_SEED, seed_in_use
 
@@ -160,7 +159,7 @@ def settled(name: str, student: str, how: How) -> Report | None:
     except MachineFault as error:
         raise stopped(student, error, how) from None
     if work is not None:
-        return known(work, how)
+        return earlier_report(work, how)
     reason = "nothing was handed in"
     tasks = {task: Line(0.0, most, ABSENT, reason) for task, most in points(name).items()}
     return Report(ABSENT, reason, tasks, exercise=name, student=student)
@@ -400,7 +399,7 @@ def grade_all(
     how = How(places, force=force, unsafe=unsafe)
     with only_run(places), cluster.connected(scheduler) as elsewhere:
         make = elsewhere or partial(pool, workers)
-        for name in [known_exercise(name) for name in wanted] or names():
+        for name in [known(name) for name in wanted] or names():
             if not (students := handed_in(name, places)):
                 print(f"{name}: nobody has handed it in")
             else:
@@ -445,7 +444,18 @@ def summary(reports: Sequence[Report]) -> list[str]:
         count[report.status] = count.get(report.status, 0) + 1
     lines = [", ".join(f"{number} {status}" for status, number in sorted(count.items()))]
     for report in reports:
-        text = "; ".join(filter(None, [report.reason, *report.notes]))
+        text = "; ".join(filter(None, [report.reason, *doubtful(report), *report.notes]))
         if text:
-            lines.append(f"  {report.student}: {flat(text)[:300]}")
+            lines.append(f"  {report.student}: {clipped(flat(text), WIDEST)}")
     return lines
+
+
+def doubtful(report: Report) -> list[str]:
+    """Of which tasks it is not sure what they earn, and why; without texts that are to be read."""
+    return [
+        f"{task}: {line.reason}"
+        for task, line in report.tasks.items()
+        if line.status == PERSON
+        and line.reason != UNREAD
+        and not (report.reason and report.reason in line.reason)
+    ]

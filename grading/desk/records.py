@@ -5,7 +5,6 @@ else is there too, and grades nobody twice.
 """
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from nbgrader.api import Gradebook, MissingEntry
@@ -42,18 +41,13 @@ class How:
     patience: float = PATIENCE
 
 
-def submission_path(name: str, student: str, places: Places) -> Path:
-    """Where a student's notebook for an exercise lies, if there is one."""
-    return places.submitted / student / name / f"{name}.ipynb"
-
-
 def work_of(name: str, student: str, how: How) -> Work | None:
     """The work of a student, or None if nothing was handed in.
 
     Raises:
         MachineFault: the file cannot be read.
     """
-    path = submission_path(name, student, how.places)
+    path = how.places.submission(name, student)
     if not path.exists():
         return None
     try:
@@ -63,7 +57,7 @@ def work_of(name: str, student: str, how: How) -> Work | None:
     return Work(name, student, content, how.seed, how.limits, how.unsafe)
 
 
-def known(work: Work, how: How) -> Report | None:
+def earlier_report(work: Work, how: How) -> Report | None:
     """The report of a work that was graded before under the same seed, unless all is to be anew."""
     report = read_report(work.exercise, work.student, how.places)
     if how.force or report is None:
@@ -113,7 +107,7 @@ def enter(report: Report, earlier: Report | None, places: Places, patience: floa
     """
     find_alembic()
     name, student, address = report.exercise, report.student, places.gradebook
-    at = timestamp(submission_path(name, student, places))
+    at = timestamp(places.submission(name, student))
     if address.startswith("sqlite:") and "?" not in address:
         address = f"{address}?timeout={patience / 4:g}"
     with Gradebook(address, "attention") as gradebook:
@@ -151,12 +145,12 @@ def asked_anew(report: Report, earlier: Report | None, grades: dict[str, Any]) -
     before = dict[str, float]()
     another = earlier is not None and earlier.submission != report.submission
     for task, grade in grades.items():
-        given = grade.manual_score is not None or grade.extra_credit is not None
-        if another and given:
+        by_hand = grade.manual_score is not None or grade.extra_credit is not None
+        if another and by_hand:
             base = grade.auto_score if grade.manual_score is None else grade.manual_score
             before[task] = (base or 0.0) + (grade.extra_credit or 0.0)
             grade.manual_score = grade.extra_credit = None
-        elif earlier is not None and task in earlier.before and not given:
+        elif earlier is not None and task in earlier.before and not by_hand:
             before[task] = earlier.before[task]
     lines = {
         task: _asking(line, before[task]) if task in before else line

@@ -12,6 +12,7 @@ choose the names; there the machine's own word counts (`exchange`).
 import hashlib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -223,7 +224,7 @@ def missing(rows: Sequence[HandIn], roster: Sequence[Student], places: Places) -
         HandIn(student.id, name, "missing", reason=f"nothing from {student.name or student.id}")
         for name in exercises
         for student in roster
-        if not (places.submitted / student.id / name / f"{name}.ipynb").exists()
+        if not places.submission(name, student.id).exists()
     ]
 
 
@@ -246,11 +247,19 @@ def _cells(row: HandIn) -> tuple[Any, ...]:
 
 
 def table(rows: Sequence[HandIn]) -> str:
-    """The table for the terminal, with a line that counts."""
+    """The table for the terminal, with a line that counts, and before it those who are missing."""
     if not rows:
         return "nothing was found there"
-    counts: dict[str, int] = {}
+    there = [_cells(row) for row in rows if row.status != "missing"]
+    absent: dict[str, list[str]] = {}
     for row in rows:
-        counts[row.status] = counts.get(row.status, 0) + 1
-    summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    return f"{tables.aligned(COLUMNS, [_cells(row) for row in rows])}\n{summary}"
+        if row.status == "missing":
+            absent.setdefault(row.exercise, []).append(row.student)
+    counts = Counter(row.status for row in rows)
+    return "\n".join(
+        [
+            tables.aligned(COLUMNS, there),
+            *(f"missing for {name}: {', '.join(students)}" for name, students in absent.items()),
+            ", ".join(f"{count} {status}" for status, count in sorted(counts.items())),
+        ]
+    )

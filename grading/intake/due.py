@@ -123,8 +123,8 @@ def lateness(student: str, exercise: str, places: Places, dates: DueDates) -> st
     receipt = read_receipt(student, exercise, places)
     if receipt is not None and receipt.late:
         return f"marked late by {receipt.platform}"
-    path = places.submitted / student / exercise / f"{exercise}.ipynb"
-    return dates.late(student, exercise, timestamp(path))
+    time = timestamp(places.submission(exercise, student))
+    return dates.late(student, exercise, time)
 
 
 def span(late: timedelta) -> str:

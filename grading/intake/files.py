@@ -73,8 +73,11 @@ def uploads(source: Path) -> Iterator[Upload]:
             if not entry.is_dir():
                 time = _zip_time(entry)
                 yield Upload(_name(entry), time, partial(_in_class_zip, source, entry, time))
+    elif source.is_file() and source.suffix.casefold() == ".zip":
+        raise BuildError(f"{source} is damaged: it ends before a zip file does; download it again")
     else:
-        raise BuildError(f"make collect FROM=… wants a folder or a zip file; {source} is neither")
+        what = "neither" if source.exists() else "not there"
+        raise BuildError(f"make collect FROM=… wants a folder or a zip file; {source} is {what}")
 
 
 def _on_disk(path: Path, name: str, time: datetime) -> Iterator[File]:

@@ -191,7 +191,7 @@ def _rank(row: HandIn) -> tuple[bool, datetime, str]:
 
 def _placed(row: HandIn, places: Places, dates: DueDates) -> HandIn:
     """Place a row's file, and say so; not if what lies there is later."""
-    path = places.submitted / row.student / row.exercise / f"{row.exercise}.ipynb"
+    path = places.submission(row.exercise, row.student)
     before = _time_of_placed(row.student, row.exercise, places)
     if before is not None and path.read_bytes() == row.content:
         row = replace(row, time=min(before, _time(row)), reason=row.reason or "was here already")
@@ -221,14 +221,14 @@ def damage(path: Path) -> bytes:
 
 def _time_of_placed(student: str, exercise: str, places: Places) -> datetime | None:
     """The time of the file that lies in `submitted`, or None."""
-    path = places.submitted / student / exercise / f"{exercise}.ipynb"
+    path = places.submission(exercise, student)
     receipt = read_receipt(student, exercise, places) if path.exists() else None
     return datetime.fromisoformat(receipt.time) if receipt and receipt.time else timestamp(path)
 
 
 def place(row: HandIn, places: Places, late: bool) -> None:
     """Put a submission where nbgrader looks for it, in one piece, with its time and receipt."""
-    path = places.submitted / row.student / row.exercise / f"{row.exercise}.ipynb"
+    path = places.submission(row.exercise, row.student)
     if path.exists() and path.read_bytes() != row.content:
         before = _time_of_placed(row.student, row.exercise, places)
         keep(places, replace(row, time=before), path.read_bytes())

@@ -94,9 +94,11 @@ SHAPES = (
     # lastfirst_[LATE_]USER_FILE_name.ipynb, and without names [LATE_]anon_CODE_FILE_name.ipynb
     # The latter stands first: a file's own name may begin with digits, as those of exercises do.
     Shape("canvas", r"(?P<late>LATE_)?anon_(?P<number>[^_]+)_(?P<file_id>\d+)_(?P<filename>.+)"),
+    # Of a name stays what Ruby calls [[:word:]]: with accents and vowels that Python's \w lacks.
     Shape(
         "canvas",
-        r"(?P<name>\w+?)_(?P<late>LATE_)?(?P<number>\d+)_(?P<file_id>\d+)_(?P<filename>.+)",
+        r"(?P<name>[\w\u0080-\U0010ffff]+?)_(?P<late>LATE_)?(?P<number>\d+)_(?P<file_id>\d+)"
+        r"_(?P<filename>.+)",
     ),
     # Gradescope's "Download Submissions": submission_NUMBER/…; submission_metadata.yml says whose
     Shape(GRADESCOPE, r"submission_(?P<number>\d+)"),

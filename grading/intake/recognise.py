@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from grading.release.build import EXERCISE_FOLDER, names
-from grading.tables import decoded
+from grading.tables import decoded, flat
 
 CHECK = re.compile(r"""\bcheck\(\s*["'](\w+)["']""")
 DEFINITION = re.compile(r"^def (\w+)\(", re.MULTILINE)
@@ -91,10 +91,18 @@ def read_notebook(content: bytes) -> tuple[Any, str]:
     try:
         notebook = json.loads(usual(content))
     except (ValueError, RecursionError) as error:
-        return None, f"no JSON: {str(error)[:100]}"
+        return None, _no_json(decoded(content), error)
     if not isinstance(notebook, dict) or not {"cells", "worksheets"} & notebook.keys():
-        return notebook, "JSON, but no notebook: it has no cells"
+        return notebook, "no notebook: it is JSON without a list of cells"
     return notebook, ""
+
+
+def _no_json(text: str, error: Exception) -> str:
+    """What a file is that Python does not read as JSON."""
+    if text.lstrip().startswith("{") and isinstance(error, json.JSONDecodeError):
+        lines = text.count("\n") + 1
+        return f"a damaged notebook: it cannot be read from line {error.lineno} of {lines} on"
+    return f"no notebook (.ipynb, which is JSON): it begins with {flat(text[:40])!r}"
 
 
 def which_exercise(path: str, notebook: Any) -> str:

@@ -12,7 +12,6 @@ to look.
 """
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +19,9 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from grading.intake.recognise import read_notebook
 from grading.intake.sources import defines, definition, resting_on, same_code
 from grading.intake.texts import attached, tame
-from grading.tables import decoded, flat
 
 
 @dataclass(frozen=True)
@@ -99,19 +98,14 @@ def read(file: bytes) -> NotebookNode:
     Raises:
         ValueError: the file is no notebook; the text says what it is.
     """
-    if not file.strip():
-        raise ValueError("the file is empty: hand in the notebook (.ipynb) that was saved")
-    try:
-        content = json.loads(file)  # UTF-8 or UTF-16, with or without a mark
-    except (ValueError, RecursionError):
-        start = flat(decoded(file[:40]))
-        told = f"expected a notebook (.ipynb, which is JSON), got a file that begins with {start!r}"
-        raise ValueError(f"{told}: hand in the file that Jupyter saves") from None
-    if isinstance(content, dict) and content.get("nbformat") in (1, 2, 3):
+    content, damage = read_notebook(file)
+    if damage:
+        raise ValueError(f"{damage}; hand in the notebook (.ipynb) that Jupyter saves")
+    if content.get("nbformat") in (1, 2, 3):
         content = converted(content)
-    cells = content.get("cells") if isinstance(content, dict) else None
+    cells = content.get("cells")
     if not isinstance(cells, list):
-        raise ValueError("expected a notebook (.ipynb), got JSON without a list of cells")
+        raise ValueError("no notebook: its cells are no list")
     return notebook_of([kept(cell, number) for number, cell in enumerate(cells, 1)], {})
 
 
@@ -332,7 +326,17 @@ def notes(match: Match) -> tuple[str, ...]:
         "missing, and put back": missing(match),
         "put behind the function that they check": sorted(match.moved),
     }
-    return tuple(f"cells {told}: {', '.join(names)}" for told, names in lines.items() if names)
+    return tuple(f"cells {told}: {first_few(names)}" for told, names in lines.items() if names)
+
+
+def first_few(names: Sequence[str], most: int = 5) -> str:
+    """A few names, and how many more there are.
+
+    >>> first_few(["a", "b"]), first_few(["a", "b", "c"], most=1)
+    ('a, b', 'a and 2 more')
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def students_code(notebook: NotebookNode) -> dict[int, str]:

@@ -159,12 +159,18 @@ def _keys(student: Student) -> Iterator[str]:
 def plain(text: str) -> str:
     """A text without accents, capitals and signs, its words separated by spaces.
 
-    >>> plain("Weiß, Jürgen-Peter")
-    'weiss jurgen peter'
+    >>> plain("Weiß, Jürgen-Peter"), plain("Ada ❤️ _ Lovelace")
+    ('weiss jurgen peter', 'ada lovelace')
     """
     letters = unicodedata.normalize("NFKD", text)
     kept = "".join(c for c in letters if not unicodedata.combining(c)).casefold()
-    return " ".join(re.findall(r"[^\W_]+", kept))
+    words = "".join(c if _in_word(c) else " " for c in kept).split()
+    return " ".join(word for word in words if any(map(str.isalnum, word)))
+
+
+def _in_word(letter: str) -> bool:
+    """Whether a sign is a letter, a digit, or a vowel that is written as a mark, as in Hindi."""
+    return letter.isalnum() or unicodedata.category(letter).startswith("M")
 
 
 def _ids(students: Sequence[Student]) -> str:

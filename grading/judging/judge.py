@@ -27,7 +27,7 @@ from attnlib.check.protocol import Raised, read_answers
 from grading.intake.restore import Restored, grade_id
 from grading.intake.sources import defines, statements
 from grading.judging.outputs import Shown, shorten, shown, trim
-from grading.judging.report import CRASHED, GRADED, PERSON, TIMED_OUT, Line, Report
+from grading.judging.report import CRASHED, GRADED, PERSON, TIMED_OUT, UNREAD, Line, Report
 from grading.sandbox.run import Told
 from grading.tables import visible
 from grading.tasks import exercise
@@ -36,6 +36,7 @@ from grading.tasks.task import Task
 
 LONGEST = 500  # characters of a reason
 ABSENT = re.compile(r"No module named '([\w.]+)'|uses ([\w.]+), which is not there in grading")
+FILE = re.compile(r"\(\S+\.py, (line \d+)\)")  # of a syntax error: the kernel's name for a cell
 UNKNOWN = re.compile(r"NameError: name '(\w+)' is not defined")
 
 
@@ -120,7 +121,7 @@ def by_hand(cell: NotebookNode, doubt: str) -> Line:
     most = float(cell.metadata.nbgrader["points"])
     if unwritten(cell) and not doubt:
         return Line(0.0, most, GRADED, "no response")
-    return Line(0.0, most, PERSON, doubt if unwritten(cell) else "a text, for a person")
+    return Line(0.0, most, PERSON, doubt if unwritten(cell) else UNREAD)
 
 
 # an autograded task
@@ -205,7 +206,7 @@ class Trial:
     def errors(self) -> list[tuple[int, str]]:
         """The errors up to the check, each with its cell: those of cells and those of answers."""
         errors = [
-            (i, f"{output.ename[:200]}: {output.evalue[:200]}")
+            (i, FILE.sub(r"(\1)", f"{output.ename[:200]}: {output.evalue[:200]}"))
             for i, cell in enumerate(self.run.notebook.cells[: self.index + 1])
             for output in cell.get("outputs", [])
             if output.output_type == "error"
@@ -283,8 +284,11 @@ def raised(bundles: Sequence[Any]) -> list[str]:
 
 def spoken(line: Line) -> NotebookNode:
     """The one output of a check cell: what became of the task."""
-    passed = line.points == line.most
-    told = f"passed: {line.points:g} of {line.most:g} points"
-    text = told if passed else f"Not yet: {line.reason}"
+    if line.points == line.most:
+        text = f"passed: {line.points:g} of {line.most:g} points"
+    elif line.status == GRADED:
+        text = f"Not yet: {line.reason}"
+    else:
+        text = f"Left to a person: {line.reason}"
     output: NotebookNode = nbformat.v4.new_output("stream", text=text)  # type: ignore[no-untyped-call]
     return output

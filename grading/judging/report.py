@@ -10,6 +10,7 @@ from grading.tables import written
 GRADED, PERSON = "graded", "needs a person"
 CRASHED, TIMED_OUT, ABSENT = "crashed", "timed out", "not submitted"
 STATUSES = (GRADED, PERSON, CRASHED, TIMED_OUT, ABSENT)
+UNREAD = "a text that nobody has read yet"  # the reason of a task that a person grades
 
 
 @dataclass(frozen=True)

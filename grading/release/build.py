@@ -94,7 +94,7 @@ def rounded(data: Any, digits: int = 6) -> Any:
 
 def visible_cases(task: Task) -> list[dict[str, Any]]:
     """The visible cases of a task: arguments, what is right, what each mistake would give."""
-    found = []
+    entries = []
     for args in task.visible:
         # what is right belongs to the rounded arguments: those are what the student gets
         told = rounded(to_json(copied(args)))
@@ -103,8 +103,8 @@ def visible_cases(task: Task) -> list[dict[str, Any]]:
         if task.accepts is None:
             entry["expected"] = rounded(to_json(known.expected))
             entry["mistakes"] = {s: rounded(to_json(v)) for s, v in known.mistakes.items()}
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def checks(name: str) -> str:
@@ -114,23 +114,23 @@ def checks(name: str) -> str:
         head: dict[str, Any] = {"tolerance": task.tolerance}
         head |= {"free": True} if task.accepts else {}
         head |= {"forbidden": task.forbidden} if task.forbidden else {}
-        cases = ",\n".join(json.dumps(one, ensure_ascii=False) for one in visible_cases(task))
+        cases = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in visible_cases(task))
         lines.append(f'{json.dumps(task.name)}: {json.dumps(head)[:-1]}, "cases": [\n{cases}\n]}}')
     inside = ",\n".join(lines)
     return f'{{"exercise": {json.dumps(name)}, "tasks": {{\n{inside}\n}}}}\n'
 
 
-def agree(one: Any, other: Any) -> bool:
+def agree(left: Any, right: Any) -> bool:
     """Whether two pieces of JSON are the same but for rounding."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6)
-    if type(one) is not type(other):
+    if isinstance(left, float) and isinstance(right, float):
+        return math.isclose(left, right, rel_tol=1e-5, abs_tol=1e-6)
+    if type(left) is not type(right):
         return False
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(agree(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(agree, one, other))
-    return bool(one == other)
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(agree(left[key], right[key]) for key in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(agree, left, right))
+    return bool(left == right)
 
 
 def write_checks(name: str, folder: Path) -> bool:

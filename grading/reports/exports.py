@@ -22,7 +22,6 @@ from datetime import timedelta
 from typing import Any
 
 from grading import tables
-from grading.desk.records import submission_path
 from grading.intake.due import DueDates, lateness, read_due_dates
 from grading.intake.receipts import read_receipt
 from grading.intake.roster import Student
@@ -142,7 +141,7 @@ def gradescope_table(results: Results) -> Table:
 
 def submission_times(student: str, exercise: str, results: Results) -> tuple[str, str]:
     """When a submission came, and how late as hours, minutes and seconds; empty if unknown."""
-    time = timestamp(submission_path(exercise, student, results.places))
+    time = timestamp(results.places.submission(exercise, student))
     if time is None:
         return "", ""
     limit = results.dates.due(student, exercise)
@@ -192,7 +191,8 @@ def waiting(table: Sequence[Mark]) -> list[str]:
         count = len({mark.student for mark in unsettled})
         if count:
             who = "1 student has" if count == 1 else f"{count} students have"
-            why = ", ".join(sorted({mark.status for mark in unsettled}))
+            each = Counter(status for _, status in {(m.student, m.status) for m in unsettled})
+            why = ", ".join(f"{status}: {number}" for status, number in sorted(each.items()))
             lines.append(f"{exercise}: {who} no mark yet ({why}); an empty cell stands for it")
     return lines
 

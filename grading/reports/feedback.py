@@ -26,7 +26,7 @@ from grading.child import Trouble
 from grading.intake.exchange import SECRET
 from grading.intake.platforms import in_table
 from grading.intake.receipts import Receipt, read_receipt
-from grading.judging.report import PERSON, read_report
+from grading.judging.report import Report, read_report
 from grading.release.build import known, nbgrader_log
 from grading.reports.marks import (
     NOT_GRADED,
@@ -43,6 +43,11 @@ from grading.settings import Places, configuration
 PAGE = 60  # seconds of computing for a student's page
 LARGEST_PAGE = 64 << 20  # bytes
 LONGEST_FORMULA = 2_000  # characters
+OPEN = "not graded yet"
+STYLE = """<meta name="viewport" content="width=device-width">
+<style>:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 40rem; margin: 2rem auto;
+  padding: 0 1rem; }</style>"""
 ALONE = (  # a page asks no host for anything, and runs nothing
     '<meta http-equiv="Content-Security-Policy" '
     "content=\"default-src 'none'; form-action 'none'; base-uri 'none'; "
@@ -69,15 +74,16 @@ def feedback(wanted: Sequence[str], places: Places) -> Iterator[str]:
             for student in everybody(places)
             if (places.autograded / student.id / exercise).is_dir()
         ]
-        pages = 0
+        pages = waits = 0
         for student in graded:
-            trouble = write_page(exercise, student, places)
+            own = [mark for mark in table if mark.student == student]
+            trouble = write_page(exercise, student, places, own)
             pages += not trouble
+            waits += not all(mark.final for mark in own)
             if trouble:
                 yield f"{exercise}, {student}: no page: {trouble}"
         keep_secrets(exercise, graded, table, places)
-        waits = len({mark.student for mark in table if mark.status == PERSON})
-        note = f"; {waits} of them with 0 points for a task that waits for you" if waits else ""
+        note = f"; on {waits} of them a task waits for you" if waits else ""
         yield f"{exercise}: {pages} pages in {places.feedback}{note}"
         yield from write_zips(exercise, graded, table, places)
 
@@ -90,30 +96,43 @@ def page_path(student: str, exercise: str, places: Places) -> Path:
 # pages
 
 
-def write_page(exercise: str, student: str, places: Places) -> str:
+def write_page(exercise: str, student: str, places: Places, own: Sequence[Mark]) -> str:
     """Write a student's page for an exercise; return what went wrong, or nothing."""
     report = read_report(exercise, student, places)
     if report is None:
         return "it has not been graded"
-    head, trouble = report.status, ""
+    open_tasks = [mark.task for mark in own if not mark.final]
+    head = f"a person {'will look at' if open_tasks else 'has graded'} your file"
+    trouble = ""
     if notebook_path(student, exercise, places).exists():
         try:
-            child.run(rendered, exercise, student, places, seconds=PAGE, writes=LARGEST_PAGE)
+            work = (rendered, exercise, student, places, open_tasks)
+            child.run(*work, seconds=PAGE, writes=LARGEST_PAGE)
             return ""
         except Trouble as error:
             trouble = str(error)
             head = "what was handed in is graded, and could not be shown as a page"
-    head, why = (html.escape(text) for text in (f"{exercise}: {head}", report.reason))
-    tables.written(
-        page_path(student, exercise, places),
-        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{head}</title>'
-        f"<h1>{head}</h1><p>{why}</p></html>\n",
-    )
+    tables.written(page_path(student, exercise, places), short_page(head, report, own))
     return trouble
 
 
-def rendered(exercise: str, student: str, places: Places) -> bytes:
-    """Render a student's page, in a child.
+def short_page(head: str, report: Report, own: Sequence[Mark]) -> str:
+    """A page for somebody whose notebook cannot be shown: why, and the points."""
+    head, why = (html.escape(text) for text in (f"{report.exercise}: {head}", report.reason))
+    points = "".join(f"<li>{html.escape(mark.task)}: {points_of(mark, OPEN)}</li>" for mark in own)
+    return (
+        f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{head}</title>{STYLE}'
+        f"<h1>{head}</h1><p>{why[:1].upper()}{why[1:]}</p><ul>{points}</ul></html>\n"
+    )
+
+
+def points_of(mark: Mark, otherwise: str) -> str:
+    """The points of a mark in words, or another word where they may still change."""
+    return f"{mark.points:g} of {mark.most:g}" if mark.final else otherwise
+
+
+def rendered(exercise: str, student: str, places: Places, open_tasks: Sequence[str]) -> bytes:
+    """Render a student's page, in a child; see `write_page`.
 
     Raises:
         ValueError: nbgrader could not make it; the text says why.
@@ -139,8 +158,20 @@ def rendered(exercise: str, student: str, places: Places) -> bytes:
             raise ValueError(why or "nbgrader could not make it") from error
     path = page_path(student, exercise, places)
     text = re.sub(r"(?s)<script.*?</script>", "", path.read_text(encoding="utf-8"))
+    text = with_scores(text, open_tasks)
     tables.written(path, text.replace("<head>", f"<head>{ALONE}", 1))
     return b""
+
+
+def with_scores(page: str, open_tasks: Sequence[str]) -> str:
+    """nbgrader's page with the names of the tasks above, and no score where it may still change."""
+    head, border, body = page.partition('<div class="panel-body">')
+    head = re.sub(r'(<a href="#(\w+)">)[^<]*(</a> \(Score)', r"\1\2\3", head)
+    for task in open_tasks:
+        head = re.sub(rf"(>{task}</a>) \(Score: [^)]*\)", rf"\1 ({OPEN})", head)
+        body = re.sub(rf'(?s)(<a name="{task}">.*?)Score: [^<]*', rf"\1{OPEN} ", body, count=1)
+    head = head.replace(")</h4>", " so far)</h4>", 1) if open_tasks else head
+    return head + border + body
 
 
 def set_formula(block: bool, text: str = "", name: str = "", body: str = "") -> str:
@@ -262,7 +293,7 @@ def summary(own: Sequence[Mark], remarks: dict[tuple[str, str], str]) -> str:
     """A student's marks and the comments on them, as Markdown."""
     lines = ["## Marks", ""]
     for mark in own:
-        points = f"{mark.points:g} of {mark.most:g}" if mark.final else mark.status
+        points = points_of(mark, mark.status)
         reason = f": {mark.reason}" if mark.reason else ""
         lines.append(f"- **{mark.task}** {points}{reason}")
         remark = remarks.get((mark.student, mark.task))

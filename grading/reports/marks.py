@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from grading import tables
-from grading.desk.records import submission_path
 from grading.intake.due import DueDates, local, read_due_dates, released_exercises
 from grading.intake.receipts import read_receipt
 from grading.intake.roster import Student, read_roster
@@ -155,7 +154,7 @@ def absent_or_waiting(student: str, exercise: str, places: Places, dates: DueDat
 
     Nobody has handed in nothing as long as there are files that may be anybody's.
     """
-    if submission_path(exercise, student, places).exists():
+    if places.submission(exercise, student).exists():
         return Line(0.0, 0.0, NOT_GRADED, f"run make grade NAME={exercise}")
     limit = dates.due(student, exercise)
     if limit and limit > datetime.now(UTC):
@@ -169,7 +168,7 @@ def absent_or_waiting(student: str, exercise: str, places: Places, dates: DueDat
 
 def outdated(report: Report, places: Places) -> bool:
     """Whether another file was handed in since the report was written."""
-    path = submission_path(report.exercise, report.student, places)
+    path = places.submission(report.exercise, report.student)
     if report.submission is None or not path.exists():
         return False
     return hashlib.sha256(path.read_bytes()).hexdigest() != report.submission
@@ -192,15 +191,15 @@ def lines_of(student: str, exercise: str, places: Places, dates: DueDates) -> di
     return lines
 
 
-def with_hand(line: Line, given: ByHand) -> Line:
+def with_hand(line: Line, entered: ByHand) -> Line:
     """A line with what a person entered: a score wins, extra credit adds to what counts."""
     if line.status == NOT_GRADED:  # the points belong to another file
         return line
-    extra = given.extra or 0.0
-    if given.score is None:
+    extra = entered.extra or 0.0
+    if entered.score is None:
         return replace(line, points=line.points + extra)
     why = f"by hand; before: {line.reason}" if line.reason else "by hand"
-    return replace(line, points=given.score + extra, status=GRADED, reason=why)
+    return replace(line, points=entered.score + extra, status=GRADED, reason=why)
 
 
 def marks(places: Places, wanted: Sequence[str] = ()) -> list[Mark]:
@@ -212,10 +211,10 @@ def marks(places: Places, wanted: Sequence[str] = ()) -> list[Mark]:
     """
     table, students, dates = list[Mark](), everybody(places), read_due_dates(places)
     for exercise in wanted or exercises(places):
-        given = by_hand(exercise, places)
+        all_entered = by_hand(exercise, places)
         for student in students:
             for task, line in lines_of(student.id, exercise, places, dates).items():
-                entered = given.get((student.id, task), ByHand(None, None))
+                entered = all_entered.get((student.id, task), ByHand(None, None))
                 row = with_hand(line, entered)
                 about = (row.points, row.most, row.status, row.reason)
                 table.append(Mark(student.id, exercise, task, *about))

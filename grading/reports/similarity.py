@@ -14,7 +14,6 @@ from pathlib import Path
 
 from grading import child, tables
 from grading.child import Trouble
-from grading.desk.records import submission_path
 from grading.intake.roster import Student
 from grading.release.build import EXERCISE_FOLDER, BuildError, known
 from grading.reports.marks import everybody, notebook_path, one_for_each_file
@@ -77,7 +76,7 @@ def similarity(wanted: str, places: Places) -> list[str]:
     for student, code in answers.items():
         name = f"submissions/{student.id}/{exercise}.py"
         tables.written(folder / name, code)
-        time = timestamp(submission_path(exercise, student.id, places))
+        time = timestamp(places.submission(exercise, student.id))
         created = f"{time:%Y-%m-%d %H:%M:%S %z}" if time else ""
         rows.append((name, student.name or student.id, created))
     tables.write(folder / "info.csv", ("filename", "full_name", "created_at"), rows)

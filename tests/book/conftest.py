@@ -78,7 +78,7 @@ def served(site: Path) -> Iterator[str]:
     server.server_close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def told(served: str) -> queue.Queue[Any]:
     """What a page sends to its server."""
     return Serving.told

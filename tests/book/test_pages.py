@@ -293,6 +293,23 @@ def test_labels_of_figures_can_be_read_on_a_phone(page: Any, site: Path) -> None
         assert all(0.87 < one < 1.01 for one in shares), path.stem
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_table_of_sentences_is_a_list_on_a_phone(page: Any, site: Path, width: int) -> None:
+    """A row says what its columns are, and no sentence stands in a narrow column."""
+    page.set_viewport_size({"width": width, "height": 844})
+    opened(page, site, "docs/teaching")
+    told = page.locator("article table").first.locator("tbody tr").nth(1).locator("td")
+    assert told.first.is_visible()
+    named = "cell => getComputedStyle(cell, '::before').content"
+    names = ["Week", "Chapter", "In the lecture, show", "Exercise out"]
+    shown = [f'"{name}: "' for name in names] if width == 390 else ["none"] * 4
+    assert [told.nth(at).evaluate(named) for at in range(4)] == shown
+    assert told.nth(2).bounding_box()["width"] > 300
+    opened(page, site, "chapters/04_self_attention")
+    numbers = page.locator("article table", has_text="exponential").get_attribute("class")
+    assert "sentences" not in numbers, "numbers stay in their columns"
+
+
 def test_a_number_is_lit_wherever_it_stands(page: Any, site: Path) -> None:
     uncover(page)
     opened(page, site, "chapters/04_self_attention")

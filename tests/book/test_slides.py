@@ -244,6 +244,20 @@ def test_arrow_keys_move_a_slider_and_not_the_slide(page: Any, decks: Path) -> N
     assert page.evaluate("Reveal.getIndices().h") == at
 
 
+def test_a_game_is_whole_on_its_slide_to_its_end(page: Any, decks: Path) -> None:
+    shown(page, decks, "15_causes")
+    turned_to(page, ".body .suspects")
+    page.keyboard.press("PageDown")  # takes the question away
+    slide = page.locator("section.present")
+    for at in ("24 · head 4", "23 · head 0", "29 · head 1"):
+        slide.locator(f'[aria-label^="layer {at}:"]').click()
+        slide.get_by_role("button", name="more likely").click()
+    assert slide.locator(".moral").is_visible()
+    hidden = "body => body.scrollHeight - body.clientHeight"
+    page.wait_for_timeout(100)  # its text is fitted in the next frame
+    assert slide.locator(".body").evaluate(hidden) <= 1
+
+
 @pytest.mark.parametrize("name", ["00_start_here", "04_self_attention"])
 def test_a_map_has_the_room_of_its_slide(page: Any, decks: Path, name: str) -> None:
     shown(page, decks, name)

@@ -25,6 +25,7 @@ CHAPTER = definitions("01_ngram", "kneser_ney", "write", "predictor", "NgramNetw
 SIDE_ROAD = definitions("more/01_smoothing", "kneser_ney", "mixed")
 BPE = pretrained.tokenizer()
 D = BPE.vocab_size
+ALL = 20_000  # training reviews
 TEXTS = reviews("imdb").validation.texts[:400]
 KNESER = "def kneser_ney(counted):"
 WINDOWS = 160  # of 1,125, for what a network must read, too
@@ -32,15 +33,15 @@ NETWORKS = pretrained.card("results/ngram-seeds")["networks"]  # three trainings
 
 
 @cache
-def counted(texts: int = 20_000) -> CountModel:
+def counted(texts: int) -> CountModel:
     """All n-grams up to five of the training reviews."""
     return CountModel(5, D).fit(token_stream(reviews("imdb").train.texts[:texts], BPE))
 
 
 @cache
-def kneser_ney() -> dict[int, CountModel]:
+def kneser_ney(texts: int) -> dict[int, CountModel]:
     """The chapter's models, for every n."""
-    return CHAPTER.kneser_ney(counted())
+    return CHAPTER.kneser_ney(counted(texts))
 
 
 @cache
@@ -49,10 +50,10 @@ def rows() -> Tensor:
 
 
 @cache
-def loss(n: int, smoothing: str) -> Tensor:
+def loss(n: int, smoothing: str, texts: int = ALL) -> Tensor:
     """Nats of every token, a row for each window."""
     known = smoothing == "kneser-ney"
-    model = kneser_ney()[n] if known else counted().variant(n, smoothing)
+    model = kneser_ney(texts)[n] if known else counted(texts).variant(n, smoothing)
     return model.losses(rows())[0]
 
 
@@ -71,10 +72,10 @@ def interval(difference: Tensor) -> tuple[float, float]:
 @pytest.mark.long
 @pytest.mark.slow
 def test_nearly_every_review_has_a_new_pair_and_smoothing_copes():
-    shares = [counted().unseen(token_stream([text], BPE))[1] for text in TEXTS[:60]]
+    shares = [counted(ALL).unseen(token_stream([text], BPE))[1] for text in TEXTS[:60]]
     assert sum(share > 0 for share in shares) > 0.95 * len(shares)
     assert loss(2, "witten-bell").isfinite().all()
-    for model in (counted().variant(3, "witten-bell"), kneser_ney()[3]):
+    for model in (counted(ALL).variant(3, "witten-bell"), kneser_ney(ALL)[3]):
         for context in (rows()[0, :2], torch.tensor([7, 7])):
             p = model.probabilities(context)
             assert p.min() > 0
@@ -84,18 +85,25 @@ def test_nearly_every_review_has_a_new_pair_and_smoothing_copes():
 @pytest.mark.long
 def test_most_triples_are_known_and_most_stretches_of_four_are_new():
     for texts in (TEXTS, reviews("imdb").test.texts[500:560]):
-        shares = counted().unseen(token_stream(texts, BPE))
+        shares = counted(ALL).unseen(token_stream(texts, BPE))
         assert max(shares[:3]) < 0.45 < 0.6 < min(shares[3:])
     assert counted(2_000).unseen(token_stream(TEXTS, BPE))[2] > 0.5  # the control: less text
 
 
-@pytest.mark.slow
-def test_witten_bell_rises_after_three_and_kneser_ney_falls_to_five():
+@pytest.mark.parametrize(
+    "texts", [2_000, pytest.param(ALL, marks=[pytest.mark.long, pytest.mark.slow])]
+)
+def test_witten_bell_rises_after_three_and_kneser_ney_falls_to_five(texts):
+    """Whether a tenth of the training reviews is counted, or all."""
+
+    def change(n: int, smoothing: str) -> tuple[float, float]:
+        return interval(loss(n, smoothing, texts) - loss(n - 1, smoothing, texts))
+
     for n in (3, 4, 5):
-        assert interval(loss(n, "kneser-ney") - loss(n - 1, "kneser-ney"))[1] < 0
-    assert interval(loss(3, "witten-bell") - loss(2, "witten-bell"))[1] < 0
+        assert change(n, "kneser-ney")[1] < 0
+    assert change(3, "witten-bell")[1] < 0
     for n in (4, 5):
-        assert interval(loss(n, "witten-bell") - loss(n - 1, "witten-bell"))[0] > 0.05
+        assert change(n, "witten-bell")[0] > 0.05
 
 
 def test_a_zero_layer_model_is_one_table_of_low_rank():
@@ -156,7 +164,7 @@ def test_every_one_of_three_trainings_is_behind_the_counts_and_helps_them(name):
 def test_the_first_training_is_measured_again():
     """With the stored weights, of the wider network; the chapter's table has the same windows."""
     rows = token_stream(reviews("imdb").test.texts[ngram_seeds.OTHERS], BPE).unfold(0, 129, 128)
-    counters = {n: kneser_ney()[n].losses(rows)[0] for n in (3, 5)}
+    counters = {n: kneser_ney(ALL)[n].losses(rows)[0] for n in (3, 5)}
     lost = ngram_seeds.network_losses(pretrained.load("ngram-5"), rows)
     for key, told in ngram_seeds.compared(lost, counters).items():
         assert NETWORKS["ngram-5"][key][0] == pytest.approx(told, abs=0.001)
@@ -182,6 +190,17 @@ def test_kneser_ney_counts_different_tokens_and_not_times():
     assert model.counts[0].tolist() == [len(found) for found in before] == [1, 2, 2, 3, 1]
     for context in range(5):
         assert model.probabilities(torch.tensor([context])).sum().item() == pytest.approx(1)
+
+
+def test_kneser_ney_counts_different_tokens_before_a_pair_too():
+    """Those before the pairs when n is 3; the triples keep their counts."""
+    tokens = torch.randint(5, (60,), generator=torch.Generator().manual_seed(0)).tolist()
+    counted = CountModel(3, 5).fit(torch.tensor(tokens))
+    model = CHAPTER.kneser_ney(counted)[3]
+    triples = set(zip(tokens, tokens[1:], tokens[2:], strict=False))
+    expected = [sum(t[1:] == pair for t in triples) for pair in sorted({*pairwise(tokens)})]
+    assert model.counts[1].tolist() == expected != counted.counts[1].tolist()
+    assert torch.equal(model.counts[2], counted.counts[2])
 
 
 def test_the_side_road_explains_the_chapters_own_function():

@@ -32,14 +32,14 @@ def stretches(every: int = 65) -> Tensor:
 def test_the_state_is_all_of_the_past_and_holds_a_dozen_tokens_of_it() -> None:
     """60 pairs of beginnings; the control is the ending after its own beginning."""
     elman, ids = pretrained.load("elman"), stretches()
-    own, other, ending = ids[:60, :32], ids[60:120, :32], ids[:60, 32:]
+    own, other, ending = ids[:60, :32], ids[60:120, :32], ids[:60, 32:49]
 
     def after(state: Tensor) -> Tensor:
         return (elman.states(elman.W_E[ending], state) @ elman.W_U).softmax(-1)
 
     swapped = after(elman.hidden(other)[:, -1])
-    whole = elman(torch.cat([other, ending], 1))[:, 32:].softmax(-1)
-    torch.testing.assert_close(swapped, whole, atol=1e-5, rtol=0)
+    whole = elman(torch.cat([other, ending], 1)[:20])[:, 32:].softmax(-1)
+    torch.testing.assert_close(swapped[:20], whole, atol=1e-5, rtol=0)
     moved = (swapped - after(elman.hidden(own)[:, -1])).abs().sum(-1) / 2
     assert interval(moved[:, 0])[0] > 0.1  # the state matters,
     assert interval(moved[:, 16])[1] < 0.02  # and what it handed over fades
@@ -53,7 +53,7 @@ def test_the_state_is_all_of_the_past_and_holds_a_dozen_tokens_of_it() -> None:
 @torch.no_grad()
 def nats(name: str, k: int) -> Tensor:
     """Loss of the last token of each stretch, from the k tokens before it."""
-    net, ids = pretrained.load(name), stretches(every=10)
+    net, ids = pretrained.load(name), stretches(every=20)
     logits = net.hidden(ids[:, 64 - k : 64])[:, -1] @ net.W_U
     return F.cross_entropy(logits, ids[:, 64], reduction="none")
 
@@ -65,7 +65,7 @@ def test_the_gradient_vanishes_at_gain_1_and_explodes_at_gain_2(width: int, seed
 
     def ratio(gain: float, inputs: float) -> float:
         net = chapter.with_gain(gain, inputs, width, seed)
-        curve = chapter.reach(net, stretches()[:64, :51]).mean(0)
+        curve = chapter.reach(net, stretches()[:24, :51]).mean(0)
         return float(curve[40] / curve[1])
 
     assert ratio(1.0, 1.0) < 1e-4
@@ -162,19 +162,20 @@ def test_the_chapters_recall_task_is_the_recipes() -> None:
 def test_one_unit_says_whether_a_bracket_is_open_and_forgets_it() -> None:
     """Other reviews; the controls are the other 127 units and an untrained network."""
     chapter = definitions("02_rnn", "bpe", "open_for", "bracketed")
-    texts = reviews("imdb").test.texts[1300:1700]
+    texts = reviews("imdb").test.texts[1300:1550]
     elman = pretrained.load("elman")
     states, since = chapter.bracketed(elman, texts)
 
-    def correlations(states: Tensor, marked: Tensor = since >= 1) -> Tensor:
+    def correlations(states: Tensor, marked: Tensor) -> Tensor:
         z = (states - states.mean(0)) / states.std(0)
         is_open = marked.float()
         return (z * ((is_open - is_open.mean()) / is_open.std())[:, None]).mean(0).abs()
 
-    trained = correlations(states)
+    trained = correlations(states, since >= 1)
     assert trained[46] > 0.5 > 0.25 > trained[torch.arange(128) != 46].max()
     torch.manual_seed(0)
-    assert correlations(chapter.bracketed(Elman(4096, 128, 128), texts)[0]).max() < 0.1
+    untrained, open_since = chapter.bracketed(Elman(4096, 128, 128), texts[:80])
+    assert correlations(untrained, open_since >= 1).max() < 0.1
     on = {k: interval((states[since == k, 46] > 0).double()) for k in (-1, 1, 10, 20, 24)}
     assert on[-1][1] < 0.05
     assert on[1][0] > 0.97
@@ -196,7 +197,7 @@ def test_one_unit_says_whether_a_bracket_is_open_and_forgets_it() -> None:
     def moved(unit: int) -> float:
         p = []
         for value in (-1.0, 1.0):
-            changed = states[:1000].clone()
+            changed = states[:500].clone()
             changed[:, unit] = value
             p.append(elman.unembed(changed).softmax(-1)[:, closing].sum(-1).mean())
         return float(p[1] - p[0])

@@ -15,18 +15,22 @@ from attnlib.pretrained import card, load
 from attnlib.tokenizers import Vocabulary
 from recipes.numerals import SETTINGS, with_dot
 
-NUMBERS = ("rng", "draw", "shown", "drawn", "short", "long", "train", "test", "en", "de")
+NUMBERS = ("rng", "draw", "shown", "drawn")
 MODELS = ("FixedContext", "Bahdanau", "learn")
 MEASURES = ("exact", "alignment", "tens", "units", "swapped")
 FRENCH = ("fr", "rows_of_mille", "looks_elsewhere", "states_of", "p_mille", "without")
 FRENCH += ("changes", "means")
 SEED = 4  # the chapter and its recipe train from 0 to 3
+WORDS = card("numerals-fixed")["vocabularies"]
+EN, DE = (Vocabulary(tuple(WORDS[side])) for side in ("source", "target"))
 
 
 @cache
 def chapter() -> Definitions:
-    """The chapter's numbers, its models, its measures and what it asks of French."""
-    return definitions("03_bahdanau", *NUMBERS, *MODELS, *MEASURES, *FRENCH)
+    """The chapter's models, its measures and what it asks of French; its words from a card."""
+    known = definitions("03_bahdanau", *NUMBERS, *MODELS, *MEASURES, *FRENCH)
+    known.exact.__globals__["en"] = EN  # to spell all its numbers takes seconds
+    return known
 
 
 @cache
@@ -40,22 +44,31 @@ def german(name: str, steps: int = 200, lr: float = 2e-3, size: float = 1.0) -> 
     else:
         build = partial(with_dot, name, size)
     about = {"seed": SEED, "steps": steps, "lr": lr, **settings}
-    return known.learn(build, known.train, known.de, **about)
+    return known.learn(build, pairs_of(training_numbers(), "de"), DE, **about)
+
+
+@cache
+def training_numbers() -> list[int]:
+    """Those of up to nine words that the chapter draws: to train on, and a tenth to test."""
+    return [n for n in chapter().drawn if len(spell(n)) <= 9]
+
+
+@cache
+def fresh() -> list[int]:
+    """Numbers that neither training nor the chapter's tests hold."""
+    known = chapter()
+    taken = set(known.drawn) | set(known.shown)
+    return [n for n in dict.fromkeys(known.draw(known.rng) for _ in range(4_000)) if n not in taken]
 
 
 @cache
 def of_length(words: int, count: int = 150) -> Pairs:
-    """Numbers with so many English words that neither training nor the chapter's tests hold."""
-    known = chapter()
-    taken = set(known.drawn) | set(known.shown)
-    numbers = dict.fromkeys(known.draw(known.rng) for _ in range(9_000))
-    fresh = [n for n in numbers if n not in taken and len(spell(n)) == words]
-    return pairs_of(fresh[:count], "de")
+    """Fresh numbers with so many English words."""
+    return pairs_of([n for n in fresh() if len(spell(n)) == words][:count], "de")
 
 
 def right(model: Any, words: int) -> float:
-    known = chapter()
-    return float(known.exact(model, of_length(words), known.de)[words])
+    return float(chapter().exact(model, of_length(words), DE)[words])
 
 
 def lowest(values: Tensor) -> float:
@@ -70,11 +83,11 @@ def test_the_step_on_the_page_is_the_librarys(attention: str | None) -> None:
     known = chapter()
     build = known.FixedContext if attention is None else known.Bahdanau
     torch.manual_seed(SEED)
-    sizes = len(known.en), len(known.de)
+    sizes = len(EN), len(DE)
     ours = build(*sizes, d_model=32, attention=attention)
     library = Seq2Seq(*sizes, d_model=32, attention=attention)
     library.load_state_dict(ours.state_dict())
-    source = known.en.batch([spell(n) for n in (7, 21_342, 734_251_468)])
+    source = EN.batch([spell(n) for n in (7, 21_342, 734_251_468)])
     encoded = library.encoder_output(source)
     assert not encoded.mask.all()
     state, previous = torch.randn(3, 32), torch.tensor([5, 6, 7])
@@ -90,10 +103,11 @@ def test_the_step_on_the_page_is_the_librarys(attention: str | None) -> None:
         assert (weights[~encoded.mask] == 0).all()
 
 
+@pytest.mark.long
 def test_the_models_that_are_loaded_read_the_chapters_words() -> None:
     """Their recipe trains them on the chapter's numbers, so ids mean the same words."""
-    known = chapter()
-    cases = (("numerals-fixed", "de", known.de), ("numerals-fr", "fr", known.fr))
+    known = definitions("03_bahdanau", *NUMBERS, "short", "long", "train", "test", "en", "de")
+    cases = (("numerals-fixed", "de", known.de), ("numerals-fr", "fr", chapter().fr))
     for name, language, words in cases:
         about = card(name)
         assert about["config"]["attention"] == SETTINGS[name]["attention"]
@@ -140,10 +154,10 @@ def test_attention_holds_past_the_lengths_of_its_training_and_a_fixed_context_do
 def test_the_swaps_are_right_under_the_right_names_and_only_after_training() -> None:
     known = chapter()
     torch.manual_seed(SEED)
-    untrained = known.Bahdanau(len(known.en), len(known.de), d_model=128)
+    untrained = known.Bahdanau(len(EN), len(DE), d_model=128)
     shares = {}
     for name, model in (("trained", german("additive")), ("untrained", untrained)):
-        traces = [known.alignment(model, n, "de", known.de) for n in known.test.numbers[150:300]]
+        traces = [known.alignment(model, n, "de", DE) for n in of_length(9).numbers]
         shares[name] = known.swapped(traces), known.swapped(traces, -1)
     assert shares["trained"][0] > 0.9
     assert shares["trained"][1] < 0.1
@@ -169,11 +183,10 @@ def test_a_long_query_sharpens_the_dot_product_and_makes_the_additive_row_unifor
 
 
 def test_no_gradient_reaches_the_states_through_scores_that_are_cut_off() -> None:
-    known = chapter()
-    source = known.en.batch([("seven", "hundred", "one")])
+    source = EN.batch([("seven", "hundred", "one")])
     for name, reached in (("frozen", True), ("cut off", False)):
         torch.manual_seed(0)
-        model = with_dot(name, 1.0, len(known.en), len(known.de), d_model=8)
+        model = with_dot(name, 1.0, len(EN), len(DE), d_model=8)
         encoded = model.encoder_output(source)
         state = model.initial_state(encoded).detach().requires_grad_()
         context, weights = model.attend(state, encoded)
@@ -210,8 +223,7 @@ def test_states_learn_to_fit_random_matrices_of_the_usual_size_and_no_smaller() 
     """From another seed; only the gradient, or only the size, differs."""
     frozen, cut_off, small = german("frozen"), german("cut off"), german("frozen", size=0.3)
     torch.manual_seed(SEED)
-    known = chapter()
-    begun = with_dot("frozen", 1.0, len(known.en), len(known.de), d_model=128)
+    begun = with_dot("frozen", 1.0, len(EN), len(DE), d_model=128)
     for model in (frozen, cut_off):
         assert torch.equal(begun.W, model.W)
         assert torch.equal(begun.U, model.U)
@@ -220,9 +232,10 @@ def test_states_learn_to_fit_random_matrices_of_the_usual_size_and_no_smaller() 
     assert max(right(cut_off, 9), right(small, 9)) < 0.4
 
 
-def mille_is_written_from_the_word_or_its_neighbours(model: Any, numbers: Any) -> None:
+def mille_is_written_from_the_word_or_its_neighbours(model: Any) -> None:
     known = chapter()
-    rows = list(known.rows_of_mille(model, numbers))
+    short = [n for n in fresh() if len(spell(n)) <= 9]
+    rows = list(known.rows_of_mille(model, short[:200]))
     elsewhere = known.looks_elsewhere(rows)
     assert len(elsewhere) > 30
     beside = sum(abs(int(row.argmax()) - j) == 1 for _, row, j in rows)
@@ -238,8 +251,7 @@ def mille_is_written_from_the_word_or_its_neighbours(model: Any, numbers: Any) -
 
 def test_mille_needs_weight_on_thousand_or_beside_it() -> None:
     """The loaded model on numbers that the chapter does not look at; and the recipe's seeds."""
-    numbers = chapter().test.numbers[150:450]
-    mille_is_written_from_the_word_or_its_neighbours(load_reader(), numbers)
+    mille_is_written_from_the_word_or_its_neighbours(load_reader())
     for seed in card("numerals")["mille"]:
         usual, no_word, no_neighbours, neither, million = seed["p"].values()
         assert seed["beside"] > 0.9 * seed["elsewhere"]
@@ -250,7 +262,7 @@ def test_mille_needs_weight_on_thousand_or_beside_it() -> None:
 
 def load_reader() -> Any:
     known = chapter()
-    reader = known.Bahdanau(len(known.en), len(known.fr), d_model=128)
+    reader = known.Bahdanau(len(EN), len(known.fr), d_model=128)
     reader.load_state_dict(load("numerals-fr").state_dict())
     return reader
 
@@ -259,9 +271,9 @@ def load_reader() -> Any:
 @pytest.mark.slow
 def test_mille_needs_weight_there_from_another_seed_too() -> None:
     known = chapter()
-    pairs = pairs_of(known.train.numbers, "fr")
+    pairs = pairs_of(training_numbers(), "fr")
     model = known.learn(known.Bahdanau, pairs, known.fr, seed=SEED, steps=200)
-    mille_is_written_from_the_word_or_its_neighbours(model, known.test.numbers[150:450])
+    mille_is_written_from_the_word_or_its_neighbours(model)
 
 
 def test_the_decoder_expects_mille_and_a_context_can_forbid_it() -> None:
@@ -269,8 +281,8 @@ def test_the_decoder_expects_mille_and_a_context_can_forbid_it() -> None:
     names = ("reader", "words", "en", "fr", "draw", "rng", "drawn", "numbers", "traced")
     names += ("contexts", "plain", "average", "p_mille", "exchanged")
     beside = definitions("more/03_expects", *names)
-    numbers = [n for n in (beside.draw(beside.rng) for _ in range(300)) if 8 < len(spell(n)) < 12]
-    own, plain, average = beside.exchanged(numbers[:60], seed=1).values()
+    numbers = [n for n in (beside.draw(beside.rng) for _ in range(200)) if 8 < len(spell(n)) < 12]
+    own, plain, average = beside.exchanged(numbers[:40], seed=1).values()
     assert own.mean() > 0.95
     assert plain.mean() < 0.2
     assert lowest(average - plain) > 0.3

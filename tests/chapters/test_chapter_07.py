@@ -30,9 +30,9 @@ CHAPTER = definitions(
     *("Reader", "with_interval", "right", "without", "audit", "adversary", "most_extreme"),
     *("word_list", "falls", "signed", "SingleWords"),
 )
-SEEDS = ["rt-lstm"] + [
-    pytest.param(f"rt-lstm-{seed}", marks=[] if seed == 5 else pytest.mark.long)
-    for seed in (2, 3, 4, 5)
+SEEDS = [  # the chapter shows the first
+    pytest.param(name, marks=[] if name == "rt-lstm-5" else pytest.mark.long)
+    for name in ("rt-lstm", "rt-lstm-2", "rt-lstm-3", "rt-lstm-4", "rt-lstm-5")
 ]
 
 
@@ -58,7 +58,7 @@ def sentences(rt):
 
 @pytest.fixture(scope="module")
 def few(sentences):
-    return sentences.take(slice(0, 200))
+    return sentences.take(slice(300, 400))
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +162,11 @@ def test_falls_are_those_of_the_words_that_are_left(few):
 
 
 def test_signed_scores_add_up_to_the_way_of_the_predicted_class(few):
-    lstm, few = classifier("rt-lstm").model, few.take(slice(0, 60))
+    lstm, few = classifier("rt-lstm").model, few.take(slice(0, 20))
     zero = lstm.scorer(few.mask)(torch.zeros_like(lstm.embed(few.ids)))
     answer = predict(lstm)(few.ids, few.mask)
     way = torch.where(answer >= 0.5, answer - zero, zero - answer)
-    assert (CHAPTER.signed(lstm, few, 40).sum(1) - way).abs().median() < 0.01
+    assert (CHAPTER.signed(lstm, few, 15).sum(1) - way).abs().median() < 0.01
 
 
 # --- uniform weights, and a model that hides --------------------------------------------------

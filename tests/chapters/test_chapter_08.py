@@ -24,7 +24,7 @@ CHAPTER = definitions(
 )
 VALLEYS = definitions(
     "more/08_valleys",
-    *("two_teachers", "student_map", "loss_of", "descend", "fixed_matrix", "error"),
+    *("two_teachers", "student_map", "products", "loss_of", "descend", "fixed_matrix", "error"),
     *("student_errors",),
 )
 NAMES = ("semantic", "positional")
@@ -96,7 +96,7 @@ def test_the_counter_on_the_page_is_the_library_s_model() -> None:
 
 @pytest.mark.claim(32)
 def test_both_models_count_new_sequences_and_neither_answers_more_than_six() -> None:
-    ids, truth = sequences(10_000)
+    ids, truth = sequences(3000)
     always_one = (truth == 1).float().mean()
     (own, same, other), (diagonal, elsewhere, foreign) = (
         CHAPTER.weights_on(model(name), ids) for name in NAMES
@@ -148,9 +148,10 @@ def test_the_positional_map_is_one_for_all_and_the_semantic_follows_the_count() 
 @pytest.mark.claim(32)
 def test_both_answer_the_lecture_s_example_and_fail_at_other_spellings_and_at_sixes() -> None:
     example = CHAPTER.symbol_ids("DATAIAIAIA")
-    spellings = torch.tensor(list(itertools.permutations(range(15), 4)))[3::11, example]
-    labels = histogram(50_000)[1]
-    ids, truth = (part[35_000:] for part in histogram(50_000))
+    letters = itertools.islice(itertools.permutations(range(15), 4), 3, None, 11)
+    spellings = torch.tensor(list(letters))[:, example]
+    ids, labels = histogram(50_000)
+    ids, truth = ids[35_000:], labels[35_000:]
     six = truth == 6
     assert (labels[:35_000] == 6).any(-1).sum() == 4
     assert labels[:35_000].flatten().bincount(minlength=11)[5:].tolist() == [720, 24, 0, 0, 0, 0]
@@ -186,7 +187,7 @@ def test_the_semantic_model_counts_with_the_pattern_of_its_map() -> None:
     ids, truth = sequences(2000)
     always_one = (truth == 1).float().mean()
     again = truth > 1
-    for seed in range(4, 8):  # four renamings
+    for seed in (4, 5):  # two renamings
         renamed = torch.randperm(15, generator=torch.Generator().manual_seed(seed))
         hits: dict[str, list[Tensor]] = {}
         for name in (*NAMES, "free"):
@@ -269,18 +270,27 @@ def test_the_free_model_counts_the_others_and_adds_one() -> None:
 # -- two valleys, the side road -----------------------------------------------------------------
 
 
+def drawn(draws: int, pairs: int, seed: int) -> tuple[torch.Generator, Tensor, Tensor, Tensor]:
+    """Other secrets than the chapter's, with their pairs X and targets Y."""
+    generator = torch.Generator().manual_seed(seed)
+    secret = torch.randn(draws, D, 1, generator=generator)
+    return generator, secret, *VALLEYS.two_teachers(pairs, secret, generator)
+
+
+def both_valleys(secret: Tensor) -> Tensor:
+    """Where the two students begin, (draws, D, 2): position and content."""
+    return torch.cat([torch.ones_like(secret) / math.sqrt(D), secret], -1)
+
+
 def grown(
     draws: int, alphas: tuple[float, ...], seed: int, decay: float = 0.01
 ) -> dict[str, Tensor]:
-    """Both students and the fixed matrix on nested data, other draws than the chapter's."""
-    generator = torch.Generator().manual_seed(seed)
-    secret = torch.randn(draws, D, 1, generator=generator)
-    X, Y = VALLEYS.two_teachers(2 * D, secret, generator)
-    start = torch.cat([torch.ones_like(secret) / math.sqrt(D), secret], -1)
+    """Both students and the fixed matrix on nested data."""
+    generator, secret, X, Y = drawn(draws, 2 * D, seed)
     new_X, new_Y = VALLEYS.two_teachers(400, secret, generator)
     facts_of: dict[str, list[Tensor]] = {}
     for n in (round(alpha * D) for alpha in alphas):
-        Q, loss = VALLEYS.descend(X[:, :n], Y[:, :n], start, decay=decay)
+        Q, loss = VALLEYS.descend(X[:, :n], Y[:, :n], both_valleys(secret), decay=decay)
         these = VALLEYS.student_errors(Q, X[:, :n], Y[:, :n])
         penalty = decay / 2 * (Q * Q).sum(1)
         students = VALLEYS.student_errors(Q, new_X, new_Y)
@@ -291,7 +301,7 @@ def grown(
         steady = VALLEYS.student_map(new_X, Q)[:, 0].mean(1, keepdim=True)  # one map for all
         facts["disturbed"] = students[:, 0] - VALLEYS.error(steady @ new_X, new_Y)
         facts |= {"fixed": VALLEYS.error(B[:, None] @ new_X, new_Y) - students[:, 1]}
-        facts |= {"m": Q.mean(1).abs(), "theta": (secret * Q).sum(1).abs() / D, "B": B}
+        facts |= {"B": B}
         for name, value in facts.items():
             facts_of.setdefault(name, []).append(value)
     return {name: torch.stack(values) for name, values in facts_of.items()}
@@ -305,14 +315,18 @@ def off_zero(values: Tensor) -> float:
 @pytest.mark.slow
 @pytest.mark.claim(86)
 def test_a_draw_changes_sides_once_from_position_to_content() -> None:
-    grew = grown(6, (0.5, 1.0, 1.2, 1.4, 2.0), seed=7)
-    content = grew["gap"] > 0  # (alphas, draws)
+    _, secret, X, Y = drawn(4, 2 * D, seed=7)
+    content = []  # by number of pairs: whether the content valley is the deeper one
+    for n in (D // 2, D, int(1.4 * D), 2 * D):
+        Q, loss = VALLEYS.descend(X[:, :n], Y[:, :n], both_valleys(secret))
+        content.append(loss[:, 1] < loss[:, 0])
+        if D <= n < 2 * D:  # nobody in between: (draws, valleys)
+            m, theta = Q.mean(1).abs(), (secret * Q).sum(1).abs() / D
+            assert m[:, 0].min() > 1.2 * m[:, 1].max()
+            assert theta[:, 0].max() < theta[:, 1].min()
     assert content[-1].all()
-    turns = content.int().diff(dim=0).abs().sum(0)
+    turns = torch.stack(content).int().diff(dim=0).abs().sum(0)
     assert (turns == 1).float().mean() > 0.7  # 57 of 60 in longer runs
-    m, theta = grew["m"][1:4], grew["theta"][1:4]  # (alphas, draws, valleys): nobody in between
-    assert (m[..., 0].amin(1) > 1.2 * m[..., 1].amax(1)).all()
-    assert (theta[..., 0].amax(1) < theta[..., 1].amin(1)).all()
 
 
 @pytest.mark.long
@@ -334,12 +348,10 @@ def test_at_one_pair_a_dimension_only_the_penalty_speaks_for_position() -> None:
 
 
 def test_hardly_another_start_has_a_lower_loss_than_both() -> None:
-    generator = torch.Generator().manual_seed(5)
-    secret = torch.randn(6, D, 1, generator=generator)
-    X, Y = VALLEYS.two_teachers(int(1.3 * D), secret, generator)
-    arrow = torch.ones_like(secret)
-    others = [(arrow + secret) / 2, *torch.randn(2, 6, D, 1, generator=generator)]
-    Q = torch.cat([arrow / math.sqrt(D), secret, *others], -1)
+    generator, secret, X, Y = drawn(4, int(1.3 * D), seed=5)
+    between = (torch.ones_like(secret) + secret) / 2
+    others = [between, *torch.randn(2, *secret.shape, generator=generator)]
+    Q = torch.cat([both_valleys(secret), *others], -1)
     loss = VALLEYS.descend(X, Y, Q)[1]
     better = loss[:, 2:] < loss[:, :2].amin(1, keepdim=True) - 0.001
     assert better.float().mean() < 0.1
@@ -347,11 +359,8 @@ def test_hardly_another_start_has_a_lower_loss_than_both() -> None:
 
 @pytest.mark.long
 def test_the_descent_has_nearly_ended_and_without_momentum_it_would_not_have() -> None:
-    generator = torch.Generator().manual_seed(3)
-    secret = torch.randn(3, D, 1, generator=generator)
-    X, Y = VALLEYS.two_teachers(D, secret, generator)
-    start = torch.cat([torch.ones_like(secret) / math.sqrt(D), secret], -1)
-    gap = {}
+    _, secret, X, Y = drawn(3, D, seed=3)
+    gap, start = {}, both_valleys(secret)
     for steps, momentum in ((300, 0.9), (900, 0.9), (300, 0.0)):
         loss = VALLEYS.descend(X, Y, start, steps=steps, momentum=momentum)[1]
         gap[steps, momentum] = loss[:, 0] - loss[:, 1]

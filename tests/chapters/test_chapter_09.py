@@ -23,7 +23,7 @@ CHAPTER = definitions(
     "09_circuits",
     *("lm", "model", "W_E", "W_P", "W_U", "layer_0", "W_Q", "W_K", "W_V", "W_O", "paths"),
     *("fall_without", "highest", "falls_of", "lm_2", "two", "prefix_matching", "copying"),
-    *("gain_of", "deaf", "crossing", "matching", "without", "second_loss", "GEMMA"),
+    *("gain_of", "not_receiving", "crossing", "matching", "without", "second_loss", "GEMMA"),
 )
 TRIGRAMS = definitions("more/09_skip_trigrams", "beyond", "ov_of", "over_sources")
 SEEDS = ("attention-2", "attention-2-seed-2", "attention-2-seed-3")
@@ -205,7 +205,7 @@ def restored(model, prompt, way):
 
 @pytest.mark.long
 def test_the_previous_token_head_speaks_through_the_keys_and_no_other_way():
-    """A head that one thing in layer 1 does not hear, and path patching; in three runs."""
+    """A head that one thing in layer 1 does not receive, and path patching; in three runs."""
     prompts, ids = [two_prompts(seed) for seed in range(2)], twice(8)
     for name in SEEDS:
         model = pretrained.language_model(name).model
@@ -217,7 +217,7 @@ def test_the_previous_token_head_speaks_through_the_keys_and_no_other_way():
             expected[giver] = float(way == "k")
             assert (effect - expected).abs().max() < 0.15
             for h in range(4):
-                edits = CHAPTER.deaf(model, h, way, ids)
+                edits = CHAPTER.not_receiving(model, h, way, ids)
                 lost = 1 - CHAPTER.gain_of(model, ids, edits).mean() / gain
                 assert lost > 0.9 if (h, way) == (giver, "k") else abs(lost) < 0.07
 
@@ -288,16 +288,15 @@ def states_of(model, ids):
 
 @pytest.fixture(scope="module")
 def smol():
-    """SmolLM2, random tokens said twice, and a review's, with what its layers did."""
-    lm = pretrained.smollm2()
-    texts = [lm.encode(text)[:24] for text in reviews("imdb").validation.texts[:3]]
-    said = {"random": twice(3, 24, 49_152), "review": torch.tensor(texts).repeat(1, 2)}
-    return lm.model, {name: (ids, states_of(lm.model, ids)) for name, ids in said.items()}
+    """SmolLM2, and random tokens said twice, with what its layers did."""
+    model, ids = pretrained.smollm2().model, twice(3, 24, 49_152)
+    return model, ids, states_of(model, ids)
 
 
 @pytest.mark.long
 def test_even_draws_for_these_heads_and_reviews_for_those_of_smollm2(smol):
-    held = token_stream(reviews("imdb").validation.texts[:200], pretrained.tokenizer())
+    validation = reviews("imdb").validation.texts
+    held = token_stream(validation[:200], pretrained.tokenizer())
     once = held[: 32 * 60].view(32, 60)
     order = torch.randperm(once.numel(), generator=torch.Generator().manual_seed(0))
     texts = [once.repeat(1, 2), once.flatten()[order].view(32, 60).repeat(1, 2)]
@@ -316,7 +315,9 @@ def test_even_draws_for_these_heads_and_reviews_for_those_of_smollm2(smol):
         for ids in texts:
             assert CHAPTER.prefix_matching(model, ids).max() < 0.2 * score
             assert CHAPTER.gain_of(model, ids).mean() < 0.1 * gain
-    for _, states in smol[1].values():
+    model, _, states_random = smol
+    ids = torch.tensor([pretrained.smollm2().encode(text)[:24] for text in validation[:3]])
+    for states in (states_random, states_of(model, ids.repeat(1, 2))):
         scores = CHAPTER.matching(states, 24)
         assert min(scores[place] for place in FOUR) > 0.25
         assert scores.median() < 0.05  # of all 270 heads
@@ -324,8 +325,7 @@ def test_even_draws_for_these_heads_and_reviews_for_those_of_smollm2(smol):
 
 def test_a_previous_token_head_speaks_through_keys_in_smollm2_too(smol):
     """Head 16.0 into three heads of layer 17, against another head of its layer."""
-    model, said = smol
-    _, states = said["random"]
+    model, _, states = smol
     stream, before = states[16].resid_post, CHAPTER.matching(states, 24)[17, [3, 4, 5]]
     for h in (0, 5):
         mixed, W_O = states[16].z[:, h], model.blocks[16].attention.W_O[h]
@@ -353,15 +353,14 @@ def costs_of(model, ids, states, period):
 
 
 def test_direct_is_not_total_for_the_induction_heads_of_smollm2(smol):
-    model, said = smol
-    ids, states = said["random"]
+    model, ids, states = smol
     cost = costs_of(model, ids, states, 24)
     assert cost(FOUR, False).mean() > 3
     assert abs(cost(FOUR, True).mean()) < 0.3
     assert cost([(17, 6), (17, 7), (18, 1), (18, 3)], False).mean() < 0.5
     below = [(layer, h) for layer in range(20) for h in range(9)]
     assert abs(cost(below, True).mean()) < 0.5
-    assert max(abs(cost([head], True).mean()) for head in below[-54:]) < 0.1
+    assert max(abs(cost([head], True).mean()) for head in below[-54::6]) < 0.1
     everything = [(layer, h) for layer in range(30) for h in range(9)]
     assert cost(everything, True).mean() > 3
     last = [(29, h) for h in range(4)]
@@ -402,7 +401,7 @@ def test_in_gemma_3_one_induction_head_says_what_it_finds(gemma):
     assert max(direct[:11]) < 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_previous_token_head_speaks_through_keys_in_gemma_3_too(gemma):
     model, _, states = gemma
     scores = CHAPTER.matching(states)

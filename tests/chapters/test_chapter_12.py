@@ -19,7 +19,6 @@ CHAPTER = definitions(
     *("parts", "shortest", "score_map", "free_directions", "interval", "lead", "kept"),
     *("head_parts", "lengths", "ranks", "tau", "three_taus", "of_classifier", "generator"),
 )
-ADVERSARY = definitions("more/12_adversary", "farthest", "freedom")
 REACH = definitions("more/12_reach", "score_map", "jacobian", "trained", "distance")
 KEEP = ("v", "head_outputs")
 TEXT = "the plot is thin, the jokes are old, and yet i would see it again with my friends"
@@ -167,7 +166,7 @@ def test_the_peaked_rows_of_a_language_model_keep_their_strongest_weight():
     assert min(first_layer) < 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_last_layer_of_gemma_3_keeps_its_strongest_weights_and_the_first_need_not():
     """127 directions are free in the last layer; of another review than the chapter's three."""
     gemma_or_skip()
@@ -202,13 +201,13 @@ def test_rivals_that_the_head_can_make_begin_where_the_count_says(real):
     limit = max(d for d in range(1, 9) if d * (2 * n - 1 - d) <= 8 * n)
     assert limit == 4
     left, values, right = torch.linalg.svd(A.log() - A.log().mean(-1, keepdim=True))
-    for d_k in (2, limit, 6, 8):
+    for d_k in (limit, 6, 8):
         moves, seen = CHAPTER.free_directions(d_k, V)
         assert (moves > seen) == (d_k > limit)
         half = (values[:d_k] * d_k**0.5).sqrt()
         QK = torch.stack([left[:, :d_k] * half, right[:d_k].T * half])
         goal, ends = CHAPTER.score_map(QK), []
-        for seed in range(4):
+        for seed in range(2):
             start = QK + 0.2 * drawn(2, n, d_k, seed=seed)
             found, error = REACH.trained(goal @ V, start, V, steps=100)
             if error < 1e-8:
@@ -217,7 +216,7 @@ def test_rivals_that_the_head_can_make_begin_where_the_count_says(real):
         assert max(ends) < 1e-4 if d_k <= limit else min(ends) > 5e-3
 
 
-# -- the sweep, chapter 07, effective attention ------------------------------------------------
+# -- the sweep, effective attention ------------------------------------------------------------
 
 
 @pytest.mark.claim(55)
@@ -239,15 +238,6 @@ def test_accuracy_depends_on_d_k_only_with_the_divisor_of_the_released_code():
     assert spread["concat, d_v"][-1].min() > 1.5 * spread["concat, d_k"][-1].max()
 
 
-def test_the_adversary_of_chapter_07_does_not_need_the_null_space():
-    sentences = ADVERSARY.freedom("rt-lstm", "rotten_tomatoes", 30)
-    assert sentences[:, 0].max() == 0
-    assert sentences[:, 3].mean() > 0.4
-    long = ADVERSARY.freedom("imdb-lstm", "imdb", 2, 200)
-    assert (long[:, 1] > 0.3).all()
-    assert (long[:, 4] < long[:, 3] - 0.2).all()
-
-
 def test_all_maps_with_the_same_output_share_their_effective_attention(real):
     A, T, _, N = real
     other = ident.extreme_weights(A[0], N, -torch.eye(len(A))[int(A[0].argmax())])
@@ -260,23 +250,23 @@ def test_all_maps_with_the_same_output_share_their_effective_attention(real):
 
 
 def test_effective_attention_is_above_chance_and_no_better_than_attention():
-    plain, effective, random = CHAPTER.of_classifier("imdb-average", 8).T
+    plain, effective, random = CHAPTER.of_classifier("imdb-average", slice(40, 44)).T
     assert (plain > effective).all()
     assert (effective - random).mean() > 0.1
-    plain, effective, _ = CHAPTER.of_classifier("imdb-lstm", 8).T
+    plain, effective, _ = CHAPTER.of_classifier("imdb-lstm", slice(40, 44)).T
     assert (effective - plain).mean() < 0.08
 
 
 def test_nearly_each_token_could_lead_in_three_heads_of_four_of_the_last_layer(classifier):
     """The control is the layer below, with as many free directions and peaked rows."""
-    texts = reviews("rotten_tomatoes").test.texts
-    traces = (classifier.trace(text, keep=KEEP) for text in texts[:200])
+    texts = reviews("rotten_tomatoes").test.texts[:200]
     count = torch.zeros(2, 4)
-    for trace in [trace for trace in traces if len(trace.tokens) == 20][:3]:
+    for text in [text for text in texts if len(classifier.encode(text)) == 20][:2]:
+        trace = classifier.trace(text, keep=KEEP)
         A, T, _ = CHAPTER.parts(trace, classifier.model.encoder.blocks)
         for layer, head in [(1, 0), (1, 1), (1, 2), (0, 0), (0, 1)]:
             a, N = A[layer, head, 0], ident.null_space(T[layer, head])
             leads = sum(CHAPTER.lead(a, N, k) > 1e-6 for k in range(20))
-            count[layer, head] += leads / 3
+            count[layer, head] += leads / 2
     assert count[1, :3].min() > 16
     assert count[0, :2].max() < 10

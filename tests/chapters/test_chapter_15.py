@@ -24,8 +24,8 @@ CHAPTER = definitions(
     "15_causes",
     *("lm", "model", "prompt", "ids", "mary", "john", "results", "FIRST", "HEADS"),
     *("FIRST_HALF", "SECOND_HALF", "prompts", "interval", "share", "head_name", "number"),
-    *("patched_heads", "read", "writes", "clean", "difference", "put", "restored", "story"),
-    *("stream_map", "split", "choose", "report", "gaps", "held_out"),
+    *("patched_heads", "read", "writes", "clean", "difference", "put", "restored"),
+    *("split", "choose", "report", "gaps", "held_out"),
     *("spearman", "chosen", "DOORS", "PATCHES", "doors", "quarter", "SIZES", "CARDS"),
     *("ORDER", "of_random", "of_quarter", "block_shares"),
 )
@@ -220,9 +220,8 @@ def test_the_difference_stands_at_the_giver_and_moves_to_the_last_token():
     for layer in (26, 28, 30):
         assert share_at(layer, 2)[0] > 0.85
         assert max(map(abs, share_at(layer, 0))) < 0.1
-    assert 0.3 < share_at(22, 2)[0] < share_at(22, 2)[1] < 0.6, "what the lens does not see"
-    unrelated = CHAPTER.read(CHAPTER.prompt.replace("John gave", "Peter gave"))
-    assert CHAPTER.stream_map(CHAPTER.story, unrelated).abs().max() < 0.25  # the control
+    low, high = share_at(22, 2)
+    assert 0.3 < low < high < 0.6, "what the lens does not see"
 
 
 @pytest.mark.claim(100)

@@ -34,12 +34,12 @@ def released_class(name: str, home: Path) -> Places:
     if os.environ.get("ATTNLIB_GRADEBOOK"):
         build.generate(name, home / "released", places)
     else:
-        shutil.copytree(_released(name), home, dirs_exist_ok=True)
+        shutil.copytree(_fresh_class(name), home, dirs_exist_ok=True)
     return places
 
 
 @functools.cache
-def _released(name: str) -> Path:
+def _fresh_class(name: str) -> Path:
     """A class such as all begin, made once in a process."""
     home = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, home)
@@ -53,9 +53,14 @@ def notebook(folder: str, name: str) -> NotebookNode:
     return nbformat.read(ROOT / folder / name / f"{name}.ipynb", as_version=4)
 
 
+def released(name: str) -> NotebookNode:
+    """The exercise as students get it."""
+    return nbformat.from_dict(notebook("exercises", name))
+
+
 def answered(name: str, answers: Mapping[str, str]) -> NotebookNode:
     """The released notebook with the sources of some cells, by grade_id."""
-    made = nbformat.from_dict(notebook("exercises", name))
+    made = released(name)
     for cell in made.cells:
         cell.source = answers.get(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.source)
     return made

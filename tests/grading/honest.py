@@ -18,24 +18,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from grading.settings import ROOT
-
 Change = Callable[[NotebookNode], NotebookNode | bytes]
-
-
-@functools.cache
-def _read(folder: str, name: str) -> NotebookNode:
-    return nbformat.read(ROOT / folder / name / f"{name}.ipynb", as_version=4)
-
-
-def solved(name: str) -> NotebookNode:
-    """The exercise with the model answers."""
-    return copy.deepcopy(_read("solutions", name))
-
-
-def released(name: str) -> NotebookNode:
-    """The exercise as students get it."""
-    return copy.deepcopy(_read("exercises", name))
 
 
 def saved(work: NotebookNode | bytes) -> bytes:

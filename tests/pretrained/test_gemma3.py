@@ -132,6 +132,7 @@ def test_logits_are_those_of_the_reference_with_and_without_a_cache(ours, theirs
                 torch.testing.assert_close(found, expected, rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_its_trace_has_words_and_every_row_keeps_to_the_window(ours):
     with nothing_made_elsewhere():
         trace = ours.trace("The film was good. " * 110)
@@ -143,6 +144,7 @@ def test_its_trace_has_words_and_every_row_keeps_to_the_window(ours):
     assert whole_text == [5, 11, 17]
 
 
+@pytest.mark.slow
 def test_it_continues_a_text(ours):
     assert ours.generate(SHORT[0], 1, temperature=0.1, seed=0) == f"{SHORT[0]} Mary"
     assert ours.end == ours.tokenizer.special_tokens["<eos>"]

@@ -77,6 +77,7 @@ def smollm2():
     return ours, gguf.GGUFReader(ours.path)
 
 
+@pytest.mark.slow
 def test_smollm2s_file_is_read_as_the_reference_reads_it(smollm2):
     """All layers, converted: `test_weights_are_those_that_transformers_makes_of_the_file`."""
     ours, theirs = smollm2

@@ -12,6 +12,8 @@ from attnlib.decoding import greedy
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.pretrained.conversion import convert
 
+pytestmark = pytest.mark.slow
+
 
 def enlarge(model, factor, seed=0):
     """Matrices times a factor, and no bias or scale left at 0 or 1.

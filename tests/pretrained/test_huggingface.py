@@ -213,26 +213,22 @@ ROLES = "{{ '<|' + m.role + '|>' + m.content }}"
 
 @pytest.fixture(scope="module")
 def chatty(bytewise):
-    """A tokenizer with a template."""
-
-    def build(template):
-        tokenizer = transformers.PreTrainedTokenizerFast(
-            tokenizer_object=Tokenizer.from_str(bytewise.backend_tokenizer.to_str()),
-            bos_token="<bos>",
-            eos_token="<|endoftext|>",
-            chat_template=template,
-        )
-        tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL[:-1]})
-        return tokenizer
-
-    return build
+    """A tokenizer with the marks of conversations; a test gives it a template."""
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(bytewise.backend_tokenizer.to_str()),
+        bos_token="<bos>",
+        eos_token="<|endoftext|>",
+    )
+    tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL[:-1]})
+    return tokenizer
 
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
 def test_a_conversation_follows_the_tokenizers_own_template(chatty):
-    ours = from_huggingface(reference("gpt2", vocab_size=50_300), chatty(TEMPLATE))
+    chatty.chat_template = TEMPLATE
+    ours = from_huggingface(reference("gpt2", vocab_size=50_300), chatty)
     ids, stops = ours.tokenizer.conversation(HELLO)
     text = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
     assert ours.tokenizer.tokenizer.decode(ids) == text
@@ -258,11 +254,11 @@ def test_a_conversation_follows_the_tokenizers_own_template(chatty):
 )
 def test_an_answer_ends_at_what_the_template_writes_after_it(chatty, template, marker):
     """And at the tokenizer's own end, but neither at the first token nor where a role begins."""
-    tokenizer = chatty(template)
+    chatty.chat_template = template
     message = {"role": "system", "content": "Hello"}
-    _, stops = HuggingFaceTokenizer(tokenizer, ends=[7]).conversation([message])
+    _, stops = HuggingFaceTokenizer(chatty, ends=[7]).conversation([message])
     ends = {"<|endoftext|>"} if marker is None else {"<|endoftext|>", marker}
-    assert stops == {7, *tokenizer.convert_tokens_to_ids(list(ends))}
+    assert stops == {7, *chatty.convert_tokens_to_ids(list(ends))}
 
 
 def test_no_template_and_no_conversation(gpt2):

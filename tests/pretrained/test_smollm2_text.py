@@ -30,8 +30,13 @@ GONE = {4, 6, 19, 20, 22, 29}  # the control characters that are no tokens
 
 
 @cache
+def metadata():
+    return smollm2_file().metadata
+
+
+@cache
 def ours():
-    return bpe_of(smollm2_file().metadata)
+    return bpe_of(metadata())
 
 
 @cache
@@ -39,9 +44,9 @@ def reference():
     """`tokenizers`, built from the same file."""
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-    metadata = smollm2_file().metadata
-    tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
-    merges = [tuple(line.split(" ")) for line in metadata["tokenizer.ggml.merges"]]
+    facts = metadata()
+    tokens, kinds = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
+    merges = [tuple(line.split(" ")) for line in facts["tokenizer.ggml.merges"]]
     tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
     digits = pre_tokenizers.Digits(individual_digits=True)
     cut = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -91,7 +96,7 @@ def test_every_token_is_the_files_own():
     """The file writes byte b as itself if it is printable, else as 256 + n."""
     hidden = [b for b in range(256) if not (33 <= b <= 126 or (161 <= b and b != 173))]
     shown = {b: chr(256 + hidden.index(b) if b in hidden else b) for b in range(256)}
-    for i, token in enumerate(smollm2_file().metadata["tokenizer.ggml.tokens"]):
+    for i, token in enumerate(metadata()["tokenizer.ggml.tokens"]):
         mine = ours().vocab[i]
         assert token == (mine.decode() if i < 17 else "".join(shown[b] for b in mine))
 
@@ -146,7 +151,7 @@ CHATS = (
 
 @pytest.mark.parametrize("messages", CHATS, ids=len)
 def test_ids_are_those_of_the_files_own_template(messages):
-    template = Template(smollm2_file().metadata["tokenizer.chat_template"])
+    template = Template(metadata()["tokenizer.chat_template"])
     text = template.render(messages=messages, add_generation_prompt=True)
     assert chat_ids(messages, ours()) == reference().encode(text).ids
 

@@ -293,7 +293,7 @@ def claims_marked(texts: list[str]) -> set[int]:
     """The claims that tests of a usual run mark, read from their source: those not long."""
     found = set()
     for text in texts:
-        if re.search(r"^pytestmark = .*mark\.long", text, re.M):
+        if "mark.claim" not in text or re.search(r"^pytestmark = .*mark\.long", text, re.M):
             continue
         for node in ast.walk(ast.parse(text)):
             marks = [ast.unparse(mark) for mark in getattr(node, "decorator_list", ())]

@@ -16,7 +16,8 @@ from attnlib.explain.patching import (
     path_patching,
 )
 from attnlib.models import KVCache
-from attnlib.pretrained import history, smollm2
+from attnlib.pretrained import LanguageModel, history
+from attnlib.pretrained.published import bpe_of, smollm2_file
 from recipes import causes, patches, stories
 
 SIZE = {"layers": 3, "d_ff": 10, "norm_kind": "rms", "positions": "rotary", "kv_heads": 1}
@@ -360,7 +361,10 @@ def test_random_sets_are_of_the_same_layers_and_share_no_head():
 
 @pytest.fixture(scope="module")
 def lm():
-    return smollm2()
+    """SmolLM2's tokenizer, which is all that the texts are made with, and a tiny model."""
+    tokenizer = bpe_of(smollm2_file().metadata)
+    tiny = model_of(config_of(vocab_size=tokenizer.vocab_size))
+    return LanguageModel(tiny, tokenizer, "SmolLM2")
 
 
 @pytest.mark.parametrize("corruption", stories.CORRUPTIONS)
@@ -433,8 +437,12 @@ def test_one_of_four_prompts_takes_each_form_in_turn():
 # --- all of it ----------------------------------------------------------------------------------
 
 
-def test_the_whole_recipe_on_a_small_model(model, monkeypatch, tmp_path):
-    """Every field that the stored card describes is measured, for as many prompts as it says."""
+def test_the_whole_recipe_on_a_small_model(monkeypatch, tmp_path):
+    """Every field that the stored card describes is measured, for as many prompts as it says.
+
+    The two kinds of norms are compared above, measure by measure.
+    """
+    model = model_of(config_of(tied=True, **SIZE))
 
     def of_template(lm, template, corruption="third"):
         draw = torch.Generator().manual_seed(template)
@@ -453,6 +461,7 @@ def test_the_whole_recipe_on_a_small_model(model, monkeypatch, tmp_path):
     }.items():
         monkeypatch.setattr(stories, name, texts)
     monkeypatch.setattr(causes, "SIZES", (1, 2))
+    monkeypatch.setattr(causes, "DRAWS", 3)
     monkeypatch.setattr(causes, "REPAIRED", ("helping-1", "helping-2"))
     monkeypatch.setitem(causes.STUDIES, "tiny", of_tiny(model, 1, ((2, 1),)))
     causes.measure("tiny", None, tmp_path)

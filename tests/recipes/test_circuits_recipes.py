@@ -60,7 +60,7 @@ def test_so_many_windows_of_a_batch_repeat(repeated):
     assert seen == (set(circuits.PERIODS) if repeated else set())
 
 
-@pytest.mark.parametrize("name", ["attention-2", "attention-2-one-layer", "attention-2-plain"])
+@pytest.mark.parametrize("name", ["attention-2", "attention-2-one-layer"])
 def test_a_recipe_writes_weights_card_and_history(name, small):
     shipped = Path(__file__).parents[2] / "attnlib/checkpoints/attention-2.json"
     keys = json.loads(shipped.read_text(encoding="utf-8")).keys()

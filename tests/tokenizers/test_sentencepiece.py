@@ -105,6 +105,7 @@ def test_ids_and_text_are_the_librarys(small, text):
     ours.decode(ids[::-1])  # no error, though the bytes of a character are now out of order
 
 
+@pytest.mark.slow
 def test_gemmas_ids_are_the_librarys_on_a_thousand_odd_texts():
     metadata = gemma_or_skip().metadata
     ours = sentencepiece_of(metadata)

@@ -130,6 +130,21 @@ def test_a_head_that_is_pointed_at_shows_where_it_looks(saved: Any) -> None:
     assert bars[0] == pytest.approx(9 * bars[1])
 
 
+@pytest.mark.browser
+def test_a_line_of_the_sentence_begins_with_a_word(page: Any, tmp_path: Path) -> None:
+    tokens = [*TOKENS[:3], ",", *[" Mary"] * 20, ",", " to"]
+    weights = torch.zeros(2, 2, len(tokens))
+    opened(page, tmp_path, game(tokens=tokens, weights=weights))
+    page.set_viewport_size({"width": 390, "height": 844})
+    sentence = page.locator(".sentence")
+    assert sentence.text_content().strip() == f"{''.join(tokens)} …"
+    starts = """all => all.filter((one, at) => !at || one.offsetTop > all[at - 1].offsetTop)
+        .map(one => one.textContent)"""
+    first = sentence.locator(".token").evaluate_all(starts)
+    assert len(first) > 2
+    assert set(first) == {"When", "Mary"}, "neither a blank nor a comma"
+
+
 # ---------------------------------------------------------------- with a kernel
 @pytest.mark.browser
 @pytest.mark.long

@@ -28,7 +28,7 @@ from grading.settings import Places
 
 NAME, BY_HAND = "04_self_attention", "explain_scale"
 TASKS = points(NAME)
-LIMITS = Limits(cell_seconds=4, memory=800 << 20)
+LIMITS = Limits(cell_seconds=3, memory=800 << 20)
 SEED = "a seed of the class"
 HERE = Path(__file__).parent
 Rows = dict[str, tuple[float, str]]
@@ -42,12 +42,12 @@ class Student:
     Attributes:
         content: of the file; None if nothing is handed in.
         rows: points and status by task.
-        reason: what some row must say.
+        reasons: what rows must say.
     """
 
     content: bytes | None
     rows: Rows = field(default_factory=lambda: dict(FULL))
-    reason: str = ""
+    reasons: tuple[str, ...] = ()
 
 
 def every(status: str) -> Rows:
@@ -55,47 +55,46 @@ def every(status: str) -> Rows:
     return dict.fromkeys(TASKS, (0.0, status))
 
 
-def with_answer(**answers: str) -> bytes:
-    """The solutions with other answers to some tasks."""
+def with_answers(first: str = "", **answers: str) -> bytes:
+    """The solutions with other answers to some tasks, and perhaps a cell at the top."""
     work = solved(NAME)
     for cell in work.cells:
         task = cell.metadata.get("nbgrader", {}).get("grade_id", "").removesuffix("_answer")
         cell.source = answers.get(task, cell.source)
+    if first:
+        work.cells.insert(2, new_code_cell(first))
     return saved(work)
 
 
 def odd_ones() -> dict[str, Student]:
     """Students whose notebooks stop, stall, print, miss something, or are none."""
     say = "def attend(q, k, v):\n"
-    attend = (0.0, GRADED)
-    loop = with_answer(attend=f"{say}    while True:\n        pass")
-    loud = solved(NAME)
-    loud.cells.insert(2, new_code_cell("while True:\n    print('so many words')"))
-    gone = with_answer(
-        attend=f"import scipy.special\nscipy.special.softmax([1])\n\n{say}    return q"
+    no_points = (0.0, GRADED)
+    loops = with_answers(
+        first="for _ in range(20_000):\n    print('so many words')",
+        attend=f"{say}    while True:\n        pass",
     )
-    after_gone = {"attend": (0.0, PERSON)}
+    wrong = with_answers(
+        attend=f"{say}    w = (q @ k.mT).softmax(-1)\n    return w @ v, w",
+        causal_weights="def causal_weights(q",
+        word_map="import scipy.special\nscipy.special.softmax([1])\n\ndef word_map(*_): ...",
+    )
     return {
-        "blank": Student(saved(answered(NAME, {})), every(GRADED), "not written"),
-        "no notebook": Student(b"Dear tutor, my file", every(PERSON), "hand in the"),
-        "empty": Student(b"", every(PERSON), "hand in the"),
+        "blank": Student(saved(answered(NAME, {})), every(GRADED), ("not written",)),
+        "no notebook": Student(b"Dear tutor, my file", every(PERSON), ("hand in the",)),
+        "empty": Student(b"", every(PERSON), ("hand in the",)),
         "stops": Student(
-            with_answer(attend=f"import os\n\n{say}    os._exit(3)"),
+            with_answers(attend=f"import os\n\n{say}    os._exit(3)"),
             every(CRASHED) | {BY_HAND: (0.0, PERSON)},
-            "(status 3) in cell",
+            ("(status 3) in cell",),
         ),
-        "loops": Student(loop, FULL | {"attend": (0.0, PERSON)}, "twice: timed out after"),
+        "loops": Student(loops, FULL | {"attend": (0.0, PERSON)}, ("twice: timed out after",)),
         "wrong": Student(
-            with_answer(attend=f"{say}    w = (q @ k.mT).softmax(-1)\n    return w @ v, w"),
-            FULL | {"attend": attend},
-            "you do not divide the scores",
+            wrong,
+            FULL | {"attend": no_points, "causal_weights": no_points, "word_map": (0.0, PERSON)},
+            ("you do not divide the scores", "Syntax", "stopped at scipy"),
         ),
-        "no Python": Student(
-            with_answer(attend="def attend(q"), FULL | {"attend": attend}, "Syntax"
-        ),
-        "prints": Student(saved(loud)),
-        "a package": Student(gone, FULL | after_gone, "scipy"),
-        "absent": Student(None, every(ABSENT), "nothing was handed in"),
+        "absent": Student(None, every(ABSENT), ("nothing was handed in",)),
     }
 
 
@@ -151,16 +150,17 @@ def as_foreseen(places: Places, students: Mapping[str, Student]) -> None:
                 wrong.append(f"{name}: {row}")
             if status != ABSENT and gradebook[row["student"], task] != (most, status == PERSON):
                 wrong.append(f"{name}, gradebook: {gradebook[row['student'], task]}")
-        if student.reason and not any(student.reason in row["reason"] for row in own.values()):
-            wrong.append(f"{name}: nobody says {student.reason!r}: {own['attend']['reason']}")
+        said = [row["reason"] for row in own.values()]
+        for reason in student.reasons:
+            if not any(reason in text for text in said):
+                wrong.append(f"{name}: nobody says {reason!r}: {said}")
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.slow
 @needs_sandbox
 def test_a_class_of_odd_ones(tmp_path: Path) -> None:
-    some = {name: honest_ones()[name] for name in ("full 1", "full 10")}
-    students = odd_ones() | some
+    students = odd_ones()
     places = collected(tmp_path / "class", students)
     run_class(places, handed_in(NAME, places))
     as_foreseen(places, students)
@@ -168,9 +168,9 @@ def test_a_class_of_odd_ones(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @needs_sandbox
-def test_a_class_of_sixty_killed_in_the_middle(tmp_path: Path) -> None:
+def test_a_large_class_killed_in_the_middle(tmp_path: Path) -> None:
     students = odd_ones() | honest_ones()
-    assert len(students) >= 60
+    assert len(students) >= 55
     places = collected(tmp_path / "class", students)
     order = handed_in(NAME, places)
     kill_in_the_middle(places, order, enough=6)

@@ -15,10 +15,10 @@ from nbgrader.api import Gradebook
 from grading.__main__ import main
 from grading.child import Trouble
 from grading.desk import classes, records
-from grading.desk.classes import grade_class, only_run, pool
+from grading.desk.classes import grade_class, only_run, pool, summary
 from grading.desk.records import How, keep, work_of
 from grading.desk.submission import Graded, Work
-from grading.judging.report import GRADED, PERSON, TIMED_OUT, Report, read_report
+from grading.judging.report import GRADED, PERSON, TIMED_OUT, UNREAD, Line, Report, read_report
 from grading.release.build import BuildError, points
 from grading.sandbox.watch import Doubt, SandboxError
 from grading.settings import Places
@@ -118,6 +118,21 @@ def test_a_worker_that_dies_takes_one_submission_with_it(
     assert status.pop("killer") == PERSON
     assert set(status.values()) == {GRADED}
     assert "died, twice" in reports[2].reason
+
+
+def test_the_summary_names_whom_a_person_may_want_to_look_at() -> None:
+    text, doubt = Line(0.0, 4.0, PERSON, UNREAD), Line(0.0, 3.0, PERSON, "stopped at scipy")
+    right, late = Line(3.0, 3.0, GRADED), Line(0.0, 3.0, PERSON, "twice: timed out")
+    reports = [
+        Report(PERSON, "", {"f": right, "why": text}, student="ada"),
+        Report(PERSON, "", {"f": doubt, "why": text}, student="bob"),
+        Report(PERSON, "timed out", {"f": late, "g": right}, ("cells were moved",), student="cy"),
+    ]
+    assert summary(reports) == [
+        "3 needs a person",
+        "  bob: f: stopped at scipy",
+        "  cy: timed out; cells were moved",
+    ]
 
 
 # the machine

@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 from test_classes import FIRST, NAME, graded_by, places
 
 from grading.desk.faults import patiently
-from grading.desk.records import How, keep, work_of
+from grading.desk.records import How, earlier_report, keep, work_of
 from grading.desk.submission import Graded, Work, grade, waiting
 from grading.judging.report import CRASHED, PERSON, TIMED_OUT, Line, read_report
 from grading.release.build import BuildError
@@ -37,10 +37,8 @@ def test_another_seed_grades_anew(places: Places) -> None:
     work = work_of(NAME, "ada", How(places, "a seed"))
     assert work
     keep(canned.canned(work), How(places, "a seed"))
-    from grading.desk.records import known
-
-    assert known(work, How(places, "a seed"))
-    assert known(work, How(places, "another seed")) is None
+    assert earlier_report(work, How(places, "a seed"))
+    assert earlier_report(work, How(places, "another seed")) is None
 
 
 def test_of_a_file_that_cannot_be_processed_no_earlier_notebook_is_shown(places: Places) -> None:

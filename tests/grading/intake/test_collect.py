@@ -72,11 +72,12 @@ def test_else_by_its_path(path: str, name: str) -> None:
     ("content", "reason"),
     [
         (b" \n", "empty"),
-        (b"<html>", "no JSON"),
-        (b"\xff\xfe", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        (b"[]", "no cells"),
-        (b"{}", "no cells"),
+        (b"<html>", "no notebook (.ipynb, which is JSON): it begins with '<html>'"),
+        (b"\xff\xfe", "no notebook"),
+        (b"[" * 100_000, "no notebook"),
+        (b'{"cells": [', "a damaged notebook"),
+        (b"[]", "without a list of cells"),
+        (b"{}", "without a list of cells"),
     ],
 )
 def test_what_is_no_notebook_is_told(content: bytes, reason: str) -> None:
@@ -121,7 +122,11 @@ def test_a_class_with_everything_odd_in_it(tmp_path: Path, places: Places) -> No
     listed = (places.home / "collected.csv").read_bytes()
     with (places.home / "collected.csv").open(encoding="utf-8", newline="") as file:
         assert {row["file"] for row in csv.DictReader(file)} == {row.path for row in rows}
-    assert "3 collected, 4 missing, 3 not recognised, 1 unreadable" in table(rows)
+    lines = table(rows).splitlines()
+    assert lines[-1] == "3 collected, 4 missing, 3 not recognised, 1 unreadable"
+    assert lines[-3:-1] == [f"missing for {NAME}: di", f"missing for {OTHER}: bob, cy, di"]
+    assert len(lines) == 1 + (len(rows) - 4) + 3, "the columns, a row for each file, and these"
+    assert any(line.endswith(reasons[""]) for line in lines), "reasons stand there in full"
     take(places, {})
     assert listed in kept(places), "the table before is kept"
     assert (places.home / ".git").exists()
@@ -274,7 +279,8 @@ def test_a_bad_extension_is_told(places: Places, text: str, reason: str) -> None
 def test_the_classes_own_zip_damaged_or_not_there_is_told(tmp_path: Path, places: Places) -> None:
     content = pack(tmp_path / "x.zip", {BOB: work()}).read_bytes()
     (tmp_path / "all.zip").write_bytes(content[: len(content) // 2])
-    for source in (tmp_path / "all.zip", tmp_path / "nothing"):
-        with pytest.raises(BuildError, match=r"damaged|wants a folder"):
-            collect(source, places)
+    (tmp_path / "x.pdf").write_bytes(b"%PDF")
+    for name, reason in {"all.zip": "damaged", "x.pdf": "neither", "nothing": "not there"}.items():
+        with pytest.raises(BuildError, match=reason):
+            collect(tmp_path / name, places)
     assert zipfile.is_zipfile(tmp_path / "x.zip")

@@ -23,6 +23,8 @@ ROSTER = """id,name,email,number,group
 ada01,Ada Lovelace,ada.lovelace@uni.example,4711,
 s2,Jürgen Weiß,weiss@uni.example,4712,
 al7,Anne-Marie Ampère,ampere@uni.example,812345,
+ade,Adébáyọ̀ Oyelaran,ade@uni.example,4713,
+rahul,राहुल कुमार,rahul@uni.example,,
 mary,Mary Somerville,mary@uni.example,,Team 7
 emmy,Emmy Noether,emmy@uni.example,,Team 7
 """
@@ -46,6 +48,9 @@ SAMPLES = [
     ("canvas", f"lovelaceada_4711_998877_{NAME}.ipynb", "lovelaceada", "ada01", "4711"),
     ("canvas", f"lovelaceada_LATE_4711_998877_{NAME}-1.ipynb", "lovelaceada", "ada01", "4711"),
     ("canvas", "weißjürgen_4712_998878_my 04 work.ipynb", "weissjurgen", "s2", "4712"),
+    # Ruby's [[:word:]] keeps the marks of a name
+    ("canvas", "oyelaranadébáyọ̀_4713_998879_x.ipynb", "oyelaranadebayo", "ade", "4713"),
+    ("canvas", "कुमारराहुल_4714_998880_x.ipynb", "", "rahul", "4714"),
     ("canvas", "anon_Xy3Zq_998877_x.ipynb", "anon_xy3zq", "", "Xy3Zq"),
     ("canvas", "submissions/LATE_anon_Xy3Zq_998877_x.ipynb", "anon_xy3zq", "", "Xy3Zq"),
     ("canvas", f"anon_a1B2c_98765_{NAME}.ipynb", "anon_a1b2c", "", "a1B2c"),

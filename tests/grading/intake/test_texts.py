@@ -1,5 +1,6 @@
 """What of a student's text the person who grades is shown."""
 
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
@@ -60,12 +61,17 @@ class Addresses(HTMLParser):
             self.tags |= {name} if name.startswith("on") else set()
 
 
+@cache
+def exporter() -> HTMLExporter:
+    """Made once: it reads its templates."""
+    return HTMLExporter(template_name="basic", embed_images=False)
+
+
 def page(text: str) -> Addresses:
     """What nbconvert makes of a text: the feedback page and Formgrader use it."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
-    html = HTMLExporter(template_name="basic", embed_images=False).from_notebook_node(notebook)[0]
     addresses = Addresses()
-    addresses.feed(html)
+    addresses.feed(exporter().from_notebook_node(notebook)[0])
     return addresses
 
 

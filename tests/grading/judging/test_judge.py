@@ -176,6 +176,14 @@ def test_a_text_is_for_a_person_and_no_text_is_0() -> None:
     assert ("why" in blank.blank, "why" in written.blank) == (True, False)
 
 
+def test_an_error_of_syntax_tells_the_line_and_not_the_kernels_name_for_the_cell() -> None:
+    restored = handed_in("def double(x):\n    return (x")
+    told = run_here(restored.notebook, HIDDEN)
+    lines = told.lines.replace(b"(<cell>, line 2)", b"(3042060454.py, line 2)")
+    reason = judged(restored, replace(told, lines=lines)).tasks["double"].reason
+    assert reason.endswith("was never closed (line 2)")
+
+
 def test_a_package_that_is_missing_below_plays_no_part() -> None:
     report = judged(handed_in("def double(x):\n    return 3 * x", below="import no_such"))
     assert report.tasks["double"].status == GRADED
@@ -221,6 +229,13 @@ def test_the_stored_notebook_shows_verdicts_and_no_answers() -> None:
     assert outputs['check("double", double)'] == [f"Not yet: {report.tasks['double'].reason}"]
     assert MIME not in json.dumps(notebook)
     nbformat.validate(notebook)
+
+
+def test_of_what_is_left_to_a_person_the_notebook_says_no_verdict() -> None:
+    restored = handed_in("import no_such\n\ndef double(x):\n    return 3 * x")
+    report, notebook = judge(NAME, restored, run_here(restored.notebook, HIDDEN), SEED)
+    (output,) = next(c for c in notebook.cells if c.source == 'check("double", double)').outputs
+    assert output.text == f"Left to a person: {report.tasks['double'].reason}"
 
 
 # --- nothing that comes from inside is believed ---------------------------------------------------
@@ -359,7 +374,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return lines
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.binary() | FORGED_LINES | mutated(), st.sampled_from(["finished", CRASHED, TIMED_OUT]))
 def test_whatever_comes_from_inside_earns_nothing_without_the_right_answers(
     lines: bytes, status: str

@@ -1,18 +1,15 @@
 """A class whose reports and gradebook are written by hand: no notebook runs."""
 
-import atexit
 import csv
-import functools
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from classroom import released_class
 from nbgrader.api import Gradebook
 
 from grading.intake.receipts import Receipt, write_receipt
@@ -28,19 +25,9 @@ RIGHT = {task: Line(most, most, GRADED) for task, most in TASKS.items()}
 RIGHT[BY_HAND] = Line(0.0, TASKS[BY_HAND], PERSON, "to be read")
 
 
-@functools.cache
-def released() -> Path:
-    """A gradebook that knows the exercise, made once in a process."""
-    home = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, home)
-    build.generate(NAME, home / "released", Places(home, home / "dist"))
-    return home
-
-
 def semester(home: Path, due: datetime | None = None) -> Places:
     """A class of three whose exercise is released."""
-    shutil.copytree(released(), home, dirs_exist_ok=True)
-    places = Places(home, home / "dist")
+    places = released_class(NAME, home)
     with (home / "roster.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(
             [

@@ -33,8 +33,12 @@ def test_a_page_shows_points_and_comments_and_runs_nothing(tmp_path: Path) -> No
     comment(places, "ada", BY_HAND, "well explained")
     lines = list(feedback([NAME], places))
     assert lines[0].startswith(f"{NAME}: 1 pages in")
-    assert "1 of them with 0 points for a task that waits for you" in lines[0]
+    assert "on 1 of them a task waits for you" in lines[0]
     text = page(places, "ada")
+    assert "(Score: 13.0 / 20.0 so far)" in text
+    assert '<a href="#attend">attend</a> (Score: 0.0 / 3.0)' in text
+    assert f'<a href="#{BY_HAND}">{BY_HAND}</a> (not graded yet)' in text
+    assert "Score: 0.0 / 4.0" not in text, "a text that waits has no points, also where it stands"
     assert "well explained" in text
     assert "<math" in text
     assert "<script" not in text
@@ -50,7 +54,9 @@ def test_a_file_that_cannot_be_shown_costs_nobody_elses_page(tmp_path: Path) -> 
     lines = list(feedback([], places))
     assert any(line.startswith(f"{NAME}, emmy: no page:") for line in lines)
     assert "could not be shown" in page(places, "emmy")
-    assert "needs a person" in page(places, "alan")  # of whom no notebook is there
+    assert "a person will look" in page(places, "alan")  # of whom no notebook is there
+    assert "<li>attend: 3 of 3</li>" in page(places, "alan")
+    assert f"<li>{BY_HAND}: not graded yet</li>" in page(places, "alan")
     assert "Points" in page(places, "ada")
 
 
@@ -67,7 +73,7 @@ def test_moodle_takes_a_folder_with_the_participants_number(tmp_path: Path) -> N
     list(feedback([NAME], places))
     with zipfile.ZipFile(places.feedback / f"{NAME}_moodle.zip") as archive:
         names = archive.namelist()
-        assert "needs a person" in archive.read(names[0]).decode()
+        assert "a person will look" in archive.read(names[0]).decode()
     assert names == [
         f"Ada Lovelace_9012_assignsubmission_file_/{NAME}.html",
         f"Participant_9013_assignsubmission_file_/{NAME}.html",

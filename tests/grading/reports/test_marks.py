@@ -95,10 +95,11 @@ def test_a_resubmission_is_shown_and_asked_about(tmp_path: Path) -> None:
 def test_the_terminal_says_how_many_wait_and_why(tmp_path: Path) -> None:
     places = semester(tmp_path)
     grade(places, "ada")
-    grade(places, "emmy", {"attend": Line(0, 3, CRASHED, "the kernel died")})
+    died = Line(0, 3, CRASHED, "the kernel died")
+    grade(places, "emmy", {"attend": died, "word_map": died})
     *_, last = write_marks(places)
     assert last == (
-        f"{NAME}: 2 students have no mark yet (crashed, needs a person); "
+        f"{NAME}: 2 students have no mark yet (crashed: 1, needs a person: 2); "
         "an empty cell stands for it"
     )
     with pytest.raises(BuildError, match="make collect"):

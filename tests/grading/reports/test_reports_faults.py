@@ -73,9 +73,6 @@ def test_insights_counts_nobody_who_could_not_be_processed(tmp_path: Path) -> No
     assert "0 of 1 came late" in insights(NAME, places).read_text(encoding="utf-8")
 
 
-# a fault of the code as it is now: this one fails until it is mended
-
-
 def test_a_team_stands_once_among_the_answers(tmp_path: Path) -> None:
     places = semester(tmp_path)
     for student in ("ada", "emmy", "alan"):

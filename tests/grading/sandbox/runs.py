@@ -24,4 +24,9 @@ def shown(told: Told) -> list[dict[str, Any]]:
 
 def printed(told: Told) -> str:
     """All text that was printed."""
-    return "".join(output.get("text", "") for output in shown(told))
+    return "".join(map(text, cells(told)))
+
+
+def text(line: dict[str, Any]) -> str:
+    """What a cell has printed, from the line about it."""
+    return "".join(output.get("text", "") for output in line["outputs"])

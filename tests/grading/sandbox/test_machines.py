@@ -50,9 +50,9 @@ def test_unsafe_runs_with_the_limits_only(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("ATTNLIB_SEED", "secret")
     look = "import os\nprint(os.getuid(), 'ATTNLIB_SEED' in os.environ, os.listdir())"
     absent = "import attnlib.attention as a\na.attention(1, 2, 3)"
-    limits, files = Limits(cell_seconds=2), {"checks.json": "{}"}
+    limits, files = Limits(cell_seconds=1), {"checks.json": "{}"}
     told = run(look, absent, "while True:\n    pass", limits=limits, files=files, unsafe=True)
-    assert (told.status, told.reason) == ("timed out", "timed out after 2 s of computing in cell 3")
+    assert (told.status, told.reason) == ("timed out", "timed out after 1 s of computing in cell 3")
     assert printed(told) == f"{os.getuid()} False ['checks.json']\n"
     (error,) = cells(told)[1]["outputs"]
     assert "attnlib.attention.attention, which is not there in grading" in error["evalue"]

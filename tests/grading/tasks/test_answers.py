@@ -4,6 +4,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,18 +16,29 @@ from attnlib.check.comparison import complaint, difference
 from attnlib.check.protocol import Case, ask, read_answers, to_json
 from grading.tasks import EXERCISES, exercise
 from grading.tasks.answers import answers
-from grading.tasks.hidden import case, cases, copied, hidden_inputs
+from grading.tasks.hidden import case, copied, hidden_inputs
 from grading.tasks.solutions import answer_cells
 from grading.tasks.task import Task
 
 SEEDS = ("course", "another", "a third one")
 
 
-def judged(task: Task, source: str, asked: list[Case]) -> str | None:
+@cache
+def asked(name: str, seed: str) -> dict[str, tuple[list[Case], Any]]:
+    """The hidden cases of an exercise by task, and their inputs as a submission gets them."""
+    hidden = {}
+    for task in exercise(name).values():
+        known = [case(task, args, mistakes=False) for args in hidden_inputs(task, seed)]
+        inputs = json.loads(json.dumps([to_json(case.args) for case in known]))
+        hidden[task.name] = known, inputs
+    return hidden
+
+
+def judged(name: str, task: Task, source: str, seed: str) -> str | None:
     """What grading says of the text of an answer, or None if it is right."""
-    inputs = json.loads(json.dumps([to_json(case.args) for case in asked]))
+    known, inputs = asked(name, seed)[task.name]
     told = read_answers(ask(task.name, run(source)[task.name], inputs))
-    return complaint(task.name, asked, told, task.tolerance, task.accepts)
+    return complaint(task.name, known, told, task.tolerance, task.accepts)
 
 
 @pytest.fixture
@@ -53,8 +65,7 @@ def test_right_answers_are_paid(name: str, check: Any, capsys: pytest.CaptureFix
         for source in known:
             assert not check(name, task, source), f"{task.name}, the visible check:\n{source}"
             for seed in SEEDS:
-                asked = [case(task, args, mistakes=False) for args in hidden_inputs(task, seed)]
-                wrong = judged(task, source, asked)
+                wrong = judged(name, task, source, seed)
                 assert wrong is None, f"{task.name}, seed {seed!r}: {wrong}\n{source}"
 
 
@@ -66,7 +77,7 @@ def test_mistakes_are_rejected_and_named(
         assert answers(name)[task.name].wrong, f"{task.name} knows no mistake"
         for sentence, source in answers(name)[task.name].wrong.items():
             about = f"{task.name}: {sentence}\n{source}"
-            assert judged(task, source, cases(name, SEEDS[0])[task.name]), f"paid: {about}"
+            assert judged(name, task, source, SEEDS[0]), f"paid: {about}"
             if task.accepts is None:
                 said = check(name, task, source)
                 assert sentence.rstrip(".") in said, f"{about}\nthe check says: {said!r}"
@@ -89,14 +100,15 @@ def test_a_task_is_well_made(name: str) -> None:
 def test_hidden_cases_depend_on_the_seed_alone(name: str) -> None:
     state, bits = random.getstate(), torch.get_rng_state()
     for task in exercise(name).values():
-        first, again, other = (hidden_inputs(task, seed) for seed in ("a", "a", "b"))
-        assert to_json(first) == to_json(again), f"{task.name}: the same seed, other inputs"
-        assert to_json(first) != to_json(other), f"{task.name}: another seed, the same inputs"
+        known, _ = asked(name, SEEDS[0])[task.name]
+        again, other = (to_json(hidden_inputs(task, seed)) for seed in SEEDS[:2])
+        assert to_json([case.args for case in known]) == again, f"{task.name}: other inputs"
+        assert other != again, f"{task.name}: another seed, the same inputs"
         visible = [to_json(copied(args)) for args in task.visible]
-        fresh = [args for args in first if to_json(args) not in visible]
+        fresh = [case for case in known if to_json(case.args) not in visible]
         assert len(fresh) >= 3, f"{task.name}: hidden cases repeat the visible ones"
         if task.accepts is None:
-            values = [to_json(copied(task.right(*copied(args)))) for args in first]
+            values = [to_json(case.expected) for case in known]
             assert any(value != values[0] for value in values), f"{task.name}: a constant passes"
     assert random.getstate() == state
     assert torch.equal(torch.get_rng_state(), bits)
@@ -105,9 +117,10 @@ def test_hidden_cases_depend_on_the_seed_alone(name: str) -> None:
 @pytest.mark.parametrize("name", EXERCISES)
 def test_a_solution_leaves_its_arguments_alone(name: str) -> None:
     for task in exercise(name).values():
-        for args in [*task.visible, *hidden_inputs(task, "a")]:
-            given = copied(args)
-            first = copied(task.right(*given))
-            assert to_json(given) == to_json(args), f"{task.name} changes its arguments"
+        known, _ = asked(name, SEEDS[0])[task.name]
+        visible = [case(task, args, mistakes=False) for args in task.visible]
+        for first in [*known, *visible]:
+            given = copied(first.args)
             again = copied(task.right(*given))
-            assert difference(first, again, 0.0) is None, f"{task.name} answers in two ways"
+            assert to_json(given) == to_json(first.args), f"{task.name} changes its arguments"
+            assert difference(first.expected, again, 0.0) is None, f"{task.name} has two answers"
