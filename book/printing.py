@@ -7,7 +7,7 @@ would need another installation and lose the tags. Views stand as their pictures
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,14 @@ def browser() -> Iterator[Any]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
     if path is None:
         raise RuntimeError("PDF is printed by Chromium, and there is none: install it first")
-    try:
-        play = sync_playwright().start()
-    except Exception as error:  # its Node.js did not start, and says above what it lacks
-        raise RuntimeError(f"{error}. On Debian Playwright also needs libatomic1") from error
-    started = play.chromium.launch(executable_path=path, args=FLAGS)
-    yield started
-    started.close()
-    play.stop()
+    with ExitStack() as stack:
+        try:
+            play = stack.enter_context(sync_playwright())
+        except Exception as error:  # its Node.js did not start, and says above what it lacks
+            raise RuntimeError(f"{error}. On Debian Playwright also needs libatomic1") from error
+        started = play.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
 
 
 def article(page: Path, name: str) -> str:

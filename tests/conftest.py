@@ -34,14 +34,14 @@ def browser() -> Iterator[Any]:
         from playwright.sync_api import sync_playwright
     except ImportError:
         missing("playwright")
-    try:
-        play = sync_playwright().start()
-    except Exception as error:  # its Node.js did not start, and says above what it lacks
-        missing(f"what Playwright's Node.js needs ({error}; on Debian: apt install libatomic1)")
-    started = play.chromium.launch(executable_path=path, args=FLAGS)
-    yield started
-    started.close()
-    play.stop()
+    with ExitStack() as stack:
+        try:
+            play = stack.enter_context(sync_playwright())
+        except Exception as error:  # its Node.js did not start, and says above what it lacks
+            missing(f"what Playwright's Node.js needs ({error}; on Debian: apt install libatomic1)")
+        started = play.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
 
 
 def opened(browser: Any) -> Any:

@@ -64,25 +64,21 @@ PRUNING = definitions(
     *("apart", "judged", "without", "LOW", "HIGH", "BETA", "hard_concrete", "p_open"),
     *("properties", "commonest", "difference", "beside_null"),
 )
-HALF = 125
+HALF = 250
 SMALL = {"vocab_size": 3, "d_model": 12, "layers": 2, "heads": 3, "d_ff": 16, "max_len": 12}
 
 
-def last_sentences(count):
-    """So many parsed sentences that the chapter does not read, with their maps."""
+@pytest.fixture(scope="module")
+def minilm():
+    """500 parsed sentences that the chapter does not read, with their maps."""
     encoder = CHAPTER.encoder
     parsed = [s for s in pretrained.parsed_sentences() if all(map(CHAPTER.pieces, s.words))]
-    sentences = parsed[-count:]
+    sentences = parsed[-2 * HALF :]
     texts, word_ids = zip(*map(CHAPTER.read, sentences), strict=True)
     tokens = CHAPTER.maps_of(encoder.model, texts)
     words = [merge_words(A, ids) for A, ids in zip(tokens, word_ids, strict=True)]
     pointed = [heads.pointed_at(A) for A in CHAPTER.unmarked(words)]
     return encoder, sentences, texts, tokens, words, word_ids, pointed
-
-
-@pytest.fixture(scope="module")
-def minilm():
-    return last_sentences(2 * HALF)
 
 
 @pytest.fixture(scope="module")
@@ -355,11 +351,11 @@ def test_features_equal_their_definitions():
 
 @pytest.mark.long
 @pytest.mark.claim(66)
-def test_what_a_map_carries_is_a_small_part_of_what_a_word_knows():
-    _, sentences, texts, *_, words, _ = last_sentences(500)
+def test_what_a_map_carries_is_a_small_part_of_what_a_word_knows(minilm):
+    _, sentences, texts, *_, words, _ = minilm
     all_read, generator = GOVERNORS.prepared(texts, words), torch.Generator().manual_seed(0)
     for (name, reverse), named in ((("det", False), 8), (("pobj", False), 0)):
-        hits = GOVERNORS.replaced((name, reverse), sentences, all_read, 250, generator)
+        hits = GOVERNORS.replaced((name, reverse), sentences, all_read, HALF, generator)
         after = heads.pooled(hits["after"]).item()
         assert after > heads.pooled(hits["null"]) + 0.1
         before = heads.pooled(hits["before"]).item()
