@@ -19,6 +19,7 @@ import difflib
 import glob
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,10 +27,10 @@ import sysconfig
 import time
 
 OLDEST = (3, 11)
-DISK_NEEDED = 3 * 10**9  # bytes: 2.4 GB installed, and .6 GB downloaded on the way
+DISK_NEEDED = 3 * 10**9  # bytes: 2.4 GB installed, and .6 GB downloaded, if pip does it
 DISK_WITH_CUDA = 8 * 10**9  # 6.3 GB installed, 1.8 GB downloaded
 TORCH = "torch==2.13.0"
-UV = "uv==0.13.9"  # installs the lock in a tenth of pip's time
+UV = "uv==0.13.9"  # installs in a third of pip's time
 FROM_PIP = {  # pip's setting: uv's name for it, and what stands between two values there
     "index-url": ("UV_DEFAULT_INDEX", " "),
     "extra-index-url": ("UV_INDEX", " "),
@@ -136,19 +137,19 @@ def too_full(free, needed):
 
 
 def explain(log):
-    """Why pip failed, in a sentence, from what it printed."""
+    """Why uv or pip failed, from what it printed."""
     if any(sign in log for sign in DISK_FULL):
         return (
             "The disk filled up during the installation. It needs about {:.0f} GB, {:.0f} GB with"
-            " pip's torch for Linux (see the README). Make room, then run the same command again."
+            " the larger torch for Linux (see the README). Make room, then run the same command again."
         ).format(DISK_NEEDED / 1e9, DISK_WITH_CUDA / 1e9)
     if any(sign in log for sign in NO_NETWORK):
         return (
             "The package index cannot be reached: is there a network? Connect, or set HTTPS_PROXY"
             " if you are behind a proxy, then run the same command again; it goes on from here."
         )
-    errors = [line for line in log.splitlines() if line.startswith("ERROR")]
-    return "pip failed. " + (errors[-1] if errors else "It gave no reason.")
+    told = re.findall(r"^(?:ERROR|error|  \xd7).*(?:\n  .*)*", log, re.MULTILINE)
+    return "The installation failed. " + (told[-1].strip() if told else "It gave no reason.")
 
 
 def venv_python(venv):
@@ -283,48 +284,47 @@ def for_uv(settings):
     return environment
 
 
-def uv_install(python):
-    """The command with which uv installs into the environment of this Python."""
-    return [python, "-m", "uv", "pip", "install", "--no-progress", "--python", python]
+def steps(root, of_torch):
+    """What is installed, in order: a title, and the words that uv and pip both understand.
 
-
-def install_torch(python, pip, index, log):
-    """Install torch: from pip's index, from another one, or its smaller build for processors."""
-    title, commands, environment = (
-        "[1/3] Installing PyTorch (a minute, once)",
-        [pip + [TORCH]],
-        None,
-    )
-    if index == "cpu":  # uv knows where PyTorch keeps it
-        commands = [pip + ["--no-deps", UV], uv_install(python) + ["--torch-backend=cpu", TORCH]]
-        environment = for_uv(pip_settings(python))
-    elif index:
-        commands = [pip + ["--index-url", index, TORCH]]
-    run_logged(title, log, commands, environment)
-
-
-def install_lock(python, pip, root, log):
-    """Install the exact files of the lock with uv, and where uv cannot, with pip."""
-    title = "[2/3] Installing Jupyter, the data and the tools"
-    # The lock has hashes and is complete but for torch, so nothing is left to resolve.
-    lock = ["--no-deps", "--require-hashes", "-r", os.path.join(root, "requirements.lock")]
-    settings = pip_settings(python)
-    offline = ["--no-index"] if settings.get("no-index", "0") in ("1", "true", "yes", "on") else []
-    try:
-        with_uv = [pip + ["--no-deps", UV], uv_install(python) + offline + lock]
-        run_logged(title, log, with_uv, for_uv(settings))
-    except Trouble:
-        run_logged("      uv could not: pip installs them (two minutes)", log, [pip + lock])
+    The lock has hashes and is complete but for torch, so that nothing is left to resolve.
+    """
+    lock = os.path.join(root, "requirements.lock")
+    return [
+        ("[1/3] Installing PyTorch (a minute, once)", of_torch + [TORCH]),
+        (
+            "[2/3] Installing Jupyter, the data and the tools",
+            ["--no-deps", "--require-hashes", "-r", lock],
+        ),
+        (
+            "[3/3] Installing attnlib from this folder",
+            ["--no-deps", "--no-build-isolation", "-e", root],
+        ),
+    ]
 
 
 def install(python, root, torch_index, log):
-    """Install torch, the lock and attnlib into the environment of this Python."""
+    """Install everything into the environment of this Python: with uv, or else with pip."""
     open(log, "wb").close()
     pip = [python, "-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check"]
-    install_torch(python, pip, torch_index, log)
-    install_lock(python, pip, root, log)
-    own = ["--no-deps", "--no-build-isolation", "-e", root]
-    run_logged("[3/3] Installing attnlib from this folder", log, [pip + own])
+    uv = [python, "-m", "uv", "pip", "install", "--no-progress", "--python", python]
+    settings = pip_settings(python)
+    if settings.get("no-index", "0") in ("1", "true", "yes", "on"):
+        uv.append("--no-index")
+    of_torch = ["--default-index", torch_index] if torch_index else []
+    if torch_index == "cpu":  # uv knows where PyTorch keeps it
+        of_torch = ["--torch-backend=cpu"]
+    first = [pip + ["--retries", "2", "--no-deps", UV]]
+    try:
+        for title, words in steps(root, of_torch):
+            run_logged(title, log, first + [uv + words], for_uv(settings))
+            first = []
+    except Trouble:
+        if torch_index == "cpu":
+            raise
+        print("      uv could not: pip installs it all (three minutes)", flush=True)
+        for title, words in steps(root, ["--index-url", torch_index] if torch_index else []):
+            run_logged(title, log, [pip + words])
 
 
 def set_up(root, torch_index=None):

@@ -37,7 +37,7 @@ def test_an_old_python_can_read_course_py() -> None:
         assert not [name for name in none if getattr(node, name, None)], ast.unparse(node)
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
-    allowed = "argparse ast difflib glob hashlib os shutil signal subprocess sys sysconfig time"
+    allowed = "argparse ast difflib glob hashlib os re shutil signal subprocess sys sysconfig time"
     assert modules <= set(allowed.split())
 
 
@@ -126,15 +126,15 @@ def test_torch_is_installed_first_and_nothing_twice(tmp_path: Path) -> None:
     first = calls(clone)
     lock = str(clone / "requirements.lock")
     assert [words[-1] for words in first] == [
-        course().TORCH,
         "list",  # of pip's settings
         course().UV,
+        course().TORCH,
         lock,
         str(clone),
     ]
-    assert [words[1] for words in first] == ["pip", "pip", "pip", "uv", "pip"]
+    assert [words[1] for words in first] == ["pip", "pip", "uv", "uv", "uv"]
     assert ["--require-hashes" in words for words in first] == [False, False, False, True, False]
-    assert ["--no-deps" in words for words in first] == [False, False, True, True, True]
+    assert ["--no-deps" in words for words in first] == [False, True, False, True, True]
     assert run_course(clone, "lab").returncode == 0
     assert len(calls(clone)) == 6
     assert "jupyterlab" in calls(clone)[-1]
@@ -147,7 +147,7 @@ def test_another_lock_is_installed_and_the_index_is_for_torch_alone(tmp_path: Pa
     for count, name in enumerate(("requirements.lock", "pyproject.toml"), 1):
         run_course(clone, "setup", "--torch-index", "file:///wheels")
         given = ["file:///wheels" in words for words in calls(clone)]
-        assert given == [True, *[False] * 4] * count
+        assert given == [False, False, True, False, False] * count
         with (clone / name).open("a") as file:
             file.write("# changed\n")
     run_course(clone, "setup")
@@ -156,17 +156,35 @@ def test_another_lock_is_installed_and_the_index_is_for_torch_alone(tmp_path: Pa
 
 @needs_shell
 @pytest.mark.parametrize(
-    "missing", [{"pip": "sys.exit('uv==' in words[-1])"}, {"uv": "sys.exit(2)"}]
+    "missing",
+    [
+        {"pip": "sys.exit('uv==' in words[-1])"},
+        {"uv": "sys.exit(2)"},
+        {"uv": "sys.exit(words[-1].endswith('.lock'))"},
+    ],
+    ids=["no uv", "uv fails", "uv fails at the lock"],
 )
-def test_where_uv_cannot_pip_installs_the_lock(tmp_path: Path, missing: dict[str, str]) -> None:
+def test_where_uv_cannot_pip_installs_it_all(tmp_path: Path, missing: dict[str, str]) -> None:
     clone = fake_clone(tmp_path, **missing)
-    done = run_course(clone, "setup")
+    done = run_course(clone, "setup", "--torch-index", "file:///wheels")
     assert done.returncode == 0
-    assert "uv could not: pip installs them" in done.stdout
-    pip, own = calls(clone)[-2:]
-    assert (pip[1], pip[-1]) == ("pip", str(clone / "requirements.lock"))
-    assert {"--no-deps", "--require-hashes"} <= set(pip)
+    assert "uv could not: pip installs it all" in done.stdout
+    torch, lock, own = calls(clone)[-3:]
+    assert {words[1] for words in (torch, lock, own)} == {"pip"}
+    assert torch[-3:] == ["--index-url", "file:///wheels", course().TORCH]
+    assert lock[-1] == str(clone / "requirements.lock")
+    assert {"--no-deps", "--require-hashes"} <= set(lock)
     assert own[-1] == str(clone)
+
+
+@needs_shell
+def test_what_uv_says_is_told_where_pip_cannot_help(tmp_path: Path) -> None:
+    """It does not know where PyTorch keeps its smaller build, and would take the larger one."""
+    clone = fake_clone(tmp_path, uv="print('error: too far\\n  Caused by: the moon'); sys.exit(2)")
+    done = run_course(clone, "setup", "--torch-index", "cpu")
+    assert done.returncode == 1
+    assert "too far\n  Caused by: the moon\n" in done.stderr
+    assert calls(clone)[-1][1] == "uv"
 
 
 def test_uv_is_told_what_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +270,7 @@ def test_a_failing_installation_ends_and_leaves_its_log(tmp_path: Path) -> None:
     log = clone / ".venv" / "install.log"
     assert "No route to host" in log.read_text()
     assert str(log.relative_to(clone)) in done.stderr
-    assert len(calls(clone)) == 1, "nothing is run after a failure"
+    assert calls(clone)[-1][-1] == course().TORCH, "nothing is run after a failure"
     assert not (clone / ".venv" / "installed").exists()
 
 
@@ -317,7 +335,7 @@ def test_an_environment_without_the_whole_of_pip_is_made_anew(tmp_path: Path) ->
     assert (done.returncode, done.stdout, done.stderr) == (130, "", STOPPED)
     (clone / "twice").touch()
     assert interrupted(clone, before).returncode == 0
-    assert " ".join(words[1] for words in calls(clone)) == "venv venv pip pip pip uv pip"
+    assert " ".join(words[1] for words in calls(clone)) == "venv venv pip pip uv uv uv"
 
 
 @needs_shell
@@ -432,7 +450,9 @@ def test_make_hands_its_words_on(tmp_path: Path, words: list[str], asked: str) -
     done = subprocess.run(command, cwd=clone, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert asked in " ".join(calls(clone)[-1])
-    asked_of = [one[one.index("--index-url") + 1] for one in calls(clone) if "--index-url" in one]
+    asked_of = [
+        one[one.index("--default-index") + 1] for one in calls(clone) if "--default-index" in one
+    ]
     assert asked_of == [word.partition("=")[2] for word in words if "INDEX" in word]
 
 
