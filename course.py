@@ -141,7 +141,7 @@ def explain(log):
     if any(sign in log for sign in DISK_FULL):
         return (
             "The disk filled up during the installation. It needs about {:.0f} GB, {:.0f} GB with"
-            " the larger torch for Linux (see the README). Make room, then run the same command again."
+            " torch for CUDA (see the README). Make room, then run the same command again."
         ).format(DISK_NEEDED / 1e9, DISK_WITH_CUDA / 1e9)
     if any(sign in log for sign in NO_NETWORK):
         return (
@@ -247,7 +247,7 @@ def make_venv(venv):
 
 
 def forget_halves(venv):
-    """Have pip install again what it was interrupted at: its last act is to note INSTALLER.
+    """Have installed again what uv or pip was interrupted at: their last act is to note INSTALLER.
 
     Until then a package may lack data and scripts, and counts as installed nevertheless.
     """
@@ -323,6 +323,7 @@ def install(python, root, torch_index, log):
         if torch_index == "cpu":
             raise
         print("      uv could not: pip installs it all (three minutes)", flush=True)
+        forget_halves(os.path.dirname(os.path.dirname(python)))
         for title, words in steps(root, ["--index-url", torch_index] if torch_index else []):
             run_logged(title, log, [pip + words])
 

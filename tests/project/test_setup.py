@@ -351,6 +351,17 @@ def test_a_package_that_was_half_installed_is_installed_again(tmp_path: Path) ->
 
 
 @needs_shell
+def test_pip_installs_again_what_uv_failed_at_half_way(tmp_path: Path) -> None:
+    clone = fake_clone(tmp_path, uv="os.makedirs(os.environ['HALF']); sys.exit(2)")
+    packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(clone / ".venv")}))
+    half = packages / "torch-2.dist-info"
+    done = pretend(f"import os\nos.environ['HALF'] = {str(half)!r}", "setup", clone=clone)
+    assert done.returncode == 0, done.stderr
+    assert packages.is_dir()
+    assert not half.exists()
+
+
+@needs_shell
 def test_what_runs_hears_ctrl_c_itself(tmp_path: Path) -> None:
     """JupyterLab asks whether to stop; it is not killed meanwhile."""
     asks = "signal.signal(signal.SIGINT, lambda *a: None); os.killpg(0, signal.SIGINT)"
