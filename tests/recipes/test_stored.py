@@ -78,7 +78,7 @@ WITHOUT_FIT |= RESULTS | APART
 @pytest.mark.parametrize(
     "name",
     [  # the numerals' numbers and words come out of the chapter's cells, which are run for them
-        pytest.param(name, marks=[pytest.mark.slow] if name in numerals.TRANSLATORS else [])
+        pytest.param(name, marks=[pytest.mark.long] if name in numerals.TRANSLATORS else [])
         for name in sorted({*RECIPES} - WITHOUT_FIT)
     ],
 )

@@ -1,12 +1,11 @@
-"""What tests of views share: a page that holds one view, and a notebook in JupyterLab."""
+"""What tests of views share: a page that holds one view, and its parts."""
 
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from attnlib.widgets.page import snippet
 
+PIXELS = "canvas => canvas.toDataURL()"
 # A page that may load nothing, light or dark as the reader has it.
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -37,21 +36,37 @@ def opened(page: Any, folder: Path, view: Any) -> None:
     page.wait_for_selector(".attn")
 
 
-def run_cells(page: Any, lab: tuple[str, Path], cells: list[str]) -> None:
-    """Write a notebook of these cells of code, open it in JupyterLab, and run them all."""
-    run_notebook(page, lab, "one.ipynb", [nbformat.v4.new_code_cell(code) for code in cells])
-
-
-def run_notebook(page: Any, lab: tuple[str, Path], name: str, cells: list[Any]) -> None:
-    """Write a notebook under a name, open it in JupyterLab, and run all of its cells."""
-    address, folder = lab
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), folder / name)
-    page.goto(address % name)
-    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
-    page.wait_for_function(
-        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
-        " === 'idle'",
-        timeout=60_000,
+def parts(scope: Any) -> tuple[Any, Any, Any]:
+    """The sliders, the canvas and the read-out of one view."""
+    return tuple(
+        scope.locator(name) for name in ("input[type=range]", ".attn-stage > canvas", ".attn-read")
     )
-    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+
+
+def pressed(canvas: Any, keys: str) -> None:
+    """Press arrow keys, named by their first letters; others by their names."""
+    names = {name[0]: f"Arrow{name}" for name in ("Up", "Down", "Left", "Right")}
+    for key in keys.split():
+        canvas.press(names.get(key, key))
+
+
+def check_sliders_move_pixels(scope: Any) -> None:
+    """Both sliders, by keyboard: every step gives another picture and another read-out value."""
+    sliders, canvas, read = parts(scope)
+    assert sliders.count() >= 2
+    seen = [(canvas.evaluate(PIXELS), read.inner_text())]
+    for i in range(2):
+        slider = sliders.nth(i)
+        before = int(slider.input_value())
+        key = "ArrowRight" if before < int(slider.get_attribute("max")) else "ArrowLeft"
+        slider.focus()
+        slider.press(key)
+        assert int(slider.input_value()) == before + (1 if key == "ArrowRight" else -1)
+        seen.append((canvas.evaluate(PIXELS), read.inner_text()))
+    assert len({pixels for pixels, _ in seen}) == 3
+    assert len({text for _, text in seen}) == 3
+
+
+def say(ask: Any) -> None:
+    """Press the button that commits an answer."""
+    ask.get_by_role("button", name="Answer", exact=True).click()

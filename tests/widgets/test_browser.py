@@ -1,4 +1,4 @@
-"""The widgets in a real browser: on pages without a kernel, and in JupyterLab.
+"""The widgets in a real browser, on pages without a kernel.
 
 Every host but 127.0.0.1 is blocked and noted, so that a script from elsewhere cannot hide.
 """
@@ -6,7 +6,6 @@ Every host but 127.0.0.1 is blocked and noted, so that a script from elsewhere c
 import itertools
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import axe_playwright_python
 import pytest
 import torch
 from javascript import functions
-from playing import PAGE, run_cells
+from playing import PAGE, PIXELS, check_sliders_move_pixels, parts, pressed
 
 from attnlib.trace import Trace
 from attnlib.widgets import AttentionView, Frames, explore
@@ -23,31 +22,7 @@ from attnlib.widgets.page import snippet
 pytestmark = pytest.mark.browser
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 TOKENS = ["[CLS]", "un", "##do", "<script>window.ran=1</script>", "-->", " it", "\n", "[SEP]"]
-PIXELS = "canvas => canvas.toDataURL()"
 READ = functions(Path(__file__).with_name("canvas.js"))
-
-SMALL_CELL = """
-import torch
-from attnlib.widgets import AttentionView
-weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
-view = AttentionView(weights, [f"w{i}" for i in range(200)], title="two hundred")
-view
-"""
-
-
-TYPED_CELL = """
-import torch
-from attnlib.trace import Trace
-from attnlib.widgets import TextView
-
-def trace(text):
-    words = text.split()
-    size = (2, 3, len(words), len(words))
-    weights = torch.randn(size, generator=torch.Generator().manual_seed(1)).softmax(-1)
-    return Trace(tuple(words), weights)
-
-TextView(trace, "one two three", max_tokens=6)
-"""
 
 
 def example() -> AttentionView:
@@ -74,23 +49,9 @@ def saved(page: Any, tmp_path: Path) -> Any:
     assert page.errors == []
 
 
-def parts(scope: Any) -> tuple[Any, Any, Any]:
-    """The sliders, the canvas and the read-out of one view."""
-    return tuple(
-        scope.locator(name) for name in ("input[type=range]", ".attn-stage > canvas", ".attn-read")
-    )
-
-
 def values(sliders: Any) -> str:
     """Where the sliders stand."""
     return " ".join(slider.input_value() for slider in sliders.all())
-
-
-def pressed(canvas: Any, keys: str) -> None:
-    """Press arrow keys, named by their first letters; others by their names."""
-    names = {name[0]: f"Arrow{name}" for name in ("Up", "Down", "Left", "Right")}
-    for key in keys.split():
-        canvas.press(names.get(key, key))
 
 
 def download(page: Any, folder: Path, ending: str) -> Path:
@@ -105,23 +66,6 @@ def download(page: Any, folder: Path, ending: str) -> Path:
 def words_of(page: Any, folder: Path) -> list[str]:
     """The words of the SVG that a view gives."""
     return list(ElementTree.parse(download(page, folder, "SVG")).getroot().itertext())
-
-
-def check_sliders_move_pixels(scope: Any) -> None:
-    """Both sliders, by keyboard: every step gives another picture and another read-out value."""
-    sliders, canvas, read = parts(scope)
-    assert sliders.count() >= 2
-    seen = [(canvas.evaluate(PIXELS), read.inner_text())]
-    for i in range(2):
-        slider = sliders.nth(i)
-        before = int(slider.input_value())
-        key = "ArrowRight" if before < int(slider.get_attribute("max")) else "ArrowLeft"
-        slider.focus()
-        slider.press(key)
-        assert int(slider.input_value()) == before + (1 if key == "ArrowRight" else -1)
-        seen.append((canvas.evaluate(PIXELS), read.inner_text()))
-    assert len({pixels for pixels, _ in seen}) == 3
-    assert len({text for _, text in seen}) == 3
 
 
 # ---------------------------------------------------------------- a page without a kernel
@@ -753,73 +697,3 @@ def test_only_an_axis_over_time_is_played(page: Any, tmp_path: Path) -> None:
         opened(page, tmp_path, Frames(pages, name=("n", "t"), play=play))
         played = page.locator(".attn-slider", has=page.locator(".attn-play")).locator("label")
         assert played.all_inner_texts() == labels
-
-
-# ---------------------------------------------------------------- JupyterLab
-def run_in_lab(page: Any, lab: tuple[str, Path], cells: list[str]) -> Any:
-    """Write a notebook, open it, run all its cells; its views that have a layer slider."""
-    run_cells(page, lab, cells)
-    views = page.locator(".attn", has=page.locator(".attn-stage")).filter(has_text="layer")
-    views.last.wait_for(state="attached", timeout=120_000)
-    views.last.scroll_into_view_if_needed()
-    views.last.locator(".attn-read q").first.wait_for()
-    return views
-
-
-@pytest.fixture(scope="module")
-def notebook(pages: Any, lab: Any) -> Iterator[Any]:
-    """A notebook in JupyterLab with a large view, and with a box to type into."""
-    page = pages()
-    run_in_lab(page, lab, [SMALL_CELL, "view.index", "1", TYPED_CELL])
-    yield page
-    assert page.asked == []
-    assert page.errors == []
-
-
-@pytest.mark.long
-def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(notebook: Any) -> None:
-    view = notebook.locator(".attn", has_text="two hundred")
-    check_sliders_move_pixels(view)
-    sliders, canvas, read = parts(view)
-    pressed(canvas, "D")
-    weights = torch.randn(2, 3, 200, 200, generator=torch.Generator().manual_seed(1)).softmax(-1)
-    value = read.locator("b")
-    notebook.wait_for_function(
-        "node => !node.textContent.includes('≈')", arg=value.element_handle()
-    )
-    assert float(value.inner_text()) == pytest.approx(float(weights[1, 1, 0, 0]), abs=5e-3)
-    active = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
-    before = notebook.evaluate(active)
-    for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "j", "b"):
-        sliders.first.press(key)
-    assert notebook.evaluate(active) == before
-    assert notebook.locator(".jp-Notebook .jp-CodeCell").count() == 4  # "b" made no new cell
-
-
-def test_what_is_typed_in_jupyterlab_moves_every_map(notebook: Any) -> None:
-    view = notebook.locator(".widget-vbox .attn", has=notebook.locator(".attn-stage"))
-    view.scroll_into_view_if_needed()
-    sliders, canvas, _ = parts(view)
-    sliders.nth(1).press("ArrowRight")
-    box, status = notebook.locator(".widget-text input"), notebook.locator("[role=status]")
-    before = canvas.evaluate(PIXELS)
-
-    def enter(text: str, size: int) -> None:
-        """Type, and wait until the view's description tells so many tokens."""
-        box.fill(text)
-        box.press("Enter")
-        notebook.wait_for_selector(f"canvas[aria-label*='{size} destinations']", timeout=20_000)
-
-    enter("and now four words", 4)
-    assert canvas.count() == 1, "the old view is gone"
-    assert canvas.evaluate(PIXELS) != before
-    assert sliders.nth(1).input_value() == "1"
-    assert box.evaluate("node => node === document.activeElement"), "typing goes on in the box"
-    check_sliders_move_pixels(view)
-    pixels = canvas.evaluate(PIXELS)
-    for text, sentence in (("", "The box is empty"), ("one " * 7, "more than 6 tokens")):
-        box.fill(text)
-        box.press("Enter")
-        status.filter(has_text=sentence).wait_for(timeout=20_000)
-        assert canvas.evaluate(PIXELS) == pixels
-    enter("two words", 2)

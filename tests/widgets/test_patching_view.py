@@ -1,14 +1,12 @@
 """Drag the patch: what the view takes and refuses, and what a reader sees who pulls boxes."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 import torch
-from playing import opened, run_cells
+from playing import opened
 from traitlets import TraitError
 
 from attnlib.widgets import Patching
@@ -177,31 +175,3 @@ def test_ten_pulls_make_the_button_plain(page: Any, tmp_path: Path) -> None:
         assert not ready.count()
         box(page, f"layer 0 · head {head}").click()
     assert ready.count() == 1
-
-
-# ---------------------------------------------------------------- with a kernel
-@pytest.mark.browser
-@pytest.mark.long
-def test_texts_typed_into_chapter_15_are_answered_by_its_model(page: Any, lab: Any) -> None:
-    """Of the chapter the cells that define what both games need, and the games."""
-    notebook = nbformat.read(CHAPTER, as_version=4)
-    code = {cell.id: cell.source for cell in notebook.cells if cell.cell_type == "code"}
-    cells = ("82de50bb", "a054bfdd", "caabe612", "suspects", "d54a11aa", "4cbb8f69", "f7447344")
-    needed = (*cells, "patch-stream", "d26a4c2f", "patch-heads")
-    run_cells(page, lab, [code[name] for name in needed])
-    accused = page.locator(".suspects")
-    pulled = page.locator(".attn:not(.suspects)", has=page.locator(".attn-typed"))
-    pulled.wait_for(state="attached", timeout=300_000)
-    for scope, text, answer in (
-        (accused, "The sky is blue. The sky is", "no head can look at it|The sky is blue"),
-        (accused, "Tom met Anna and Peter. Peter looked at", "Tom met Anna"),
-        (pulled, "Mary met John > Mary|John", "two texts that differ"),
-        (pulled, "The capital of France|Italy is the city of > Paris|Rome", "of Italy is the"),
-    ):
-        scope.scroll_into_view_if_needed()
-        scope.locator(".attn-typed input").fill(text)
-        scope.locator(".attn-typed input").press("Enter")
-        scope.get_by_text(re.compile(answer)).first.wait_for(timeout=120_000)
-    pulled.locator('button[aria-label="layer 12 · head 3"]').click()
-    assert "layer 12 · head 3: " in pulled.locator(".attn-said").inner_text()
-    assert page.errors == []

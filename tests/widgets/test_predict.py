@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import axe_playwright_python
-import nbformat
 import pytest
 import torch
-from playing import PAGE, run_notebook
+from playing import PAGE, say
 
 from attnlib.check.progress import PREDICTIONS, Prediction, predictions
 from attnlib.widgets import Predict
@@ -151,11 +150,6 @@ def are_apart(one: dict[str, float], other: dict[str, float]) -> bool:
     sides = (("x", "width", 0), ("y", "height", 4))
     pairs = ((one, other), (other, one))
     return any(a[at] + a[size] <= b[at] + room for at, size, room in sides for a, b in pairs)
-
-
-def say(ask: Any) -> None:
-    """Press the button that commits an answer."""
-    ask.get_by_role("button", name="Answer", exact=True).click()
 
 
 @pytest.fixture
@@ -352,41 +346,3 @@ def test_no_label_of_an_axis_lies_on_another(
             for other in boxes[:n]:
                 assert are_apart(one, other), (one, other)
     assert "1" in drawings.nth(1).locator("text").all_text_contents(), "where the line begins"
-
-
-# ---------------------------------------------------------------- in JupyterLab
-@pytest.mark.browser
-def test_jupyterlab_covers_what_follows_and_notes_the_answer(
-    page: Any, lab: tuple[str, Path]
-) -> None:
-    _, folder = lab
-    for name in ("chapters", "exercises"):
-        (folder / name).mkdir(exist_ok=True)
-    new, code = nbformat.v4.new_markdown_cell, nbformat.v4.new_code_cell
-    cells = [
-        new("## One\n\n**Predict.** How large?"),
-        code("from attnlib.widgets import Predict\nasked = Predict.number('large', 0, 1)\nasked"),
-        code("print('the result')\nasked.reveal(0.5)"),
-        new("**Notice.** It is half."),
-        new("## Two\n\nAnother section."),
-        code("Predict.so_far()"),
-    ]
-    run_notebook(page, lab, "chapters/04_x.ipynb", cells)
-    ask = page.locator(".attn-predict", has=page.locator(".attn-say"))
-    page.locator(".attn-table").wait_for(timeout=60_000)
-    covered = "cells => cells.map(cell => cell.classList.contains('attn-covered'))"
-    states = page.locator(".jp-Notebook .jp-Cell")
-    assert states.evaluate_all(covered) == [False, False, True, True, False, False]
-    ask.get_by_role("slider").press("ArrowRight")
-    for _ in range(10):
-        ask.get_by_role("slider").press("ArrowRight")
-    say(ask)
-    assert not any(states.evaluate_all(covered))
-    page.locator(".attn-read", has_text="You said 0.6").wait_for()
-    file = folder / "exercises" / PREDICTIONS
-    page.wait_for_function("() => true")
-    for _ in range(100):
-        if file.exists():
-            break
-        page.wait_for_timeout(100)
-    assert json.loads(file.read_text("utf-8")) == ["04_x", "large", 0.6, 0.5, 0.9]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from playing import opened, run_cells
+from playing import opened
 
 from attnlib.widgets import Suspects
 
@@ -16,20 +16,6 @@ BEFORE = [0.9, 0.05]
 WEIGHTS = torch.tensor([[[0.1, 0.8, 0.1, 0, 0], [0.9, 0.1, 0, 0, 0]], [[1.0, 0, 0, 0, 0]] * 2])
 ZEROS = torch.tensor([[[0.97, 0.01], [0.9, 0.05]], [[0.2, 0.6], [0.902, 0.04]]])
 MEAN = ZEROS.flip(0)
-
-LIVE_CELL = """
-from attnlib.widgets import Suspects
-
-def read(text):
-    tokens = text.split(" ")
-    if "a" not in tokens:
-        raise ValueError("Write an a.")
-    weights = [[[1 / len(tokens)] * len(tokens)] * 3] * 2
-    removed = lambda layer, head: [0.5 + layer / 10 + head / 100, 0.1]
-    return Suspects(tokens, ["a", "b"], [0.6, 0.1], weights, removed)
-
-read("a or b").ask("a or b", read)
-"""
 
 
 def game(**changes: Any) -> Suspects:
@@ -143,27 +129,3 @@ def test_a_line_of_the_sentence_begins_with_a_word(page: Any, tmp_path: Path) ->
     first = sentence.locator(".token").evaluate_all(starts)
     assert len(first) > 2
     assert set(first) == {"When", "Mary"}, "neither a blank nor a comma"
-
-
-# ---------------------------------------------------------------- with a kernel
-@pytest.mark.browser
-@pytest.mark.long
-def test_a_kernel_answers_accusations_in_a_text_of_ones_own(page: Any, lab: Any) -> None:
-    run_cells(page, lab, [LIVE_CELL])
-    view = page.locator(".suspects")
-    view.wait_for(timeout=60_000)
-    for head, guess, after in ((0, "less likely", "50.0 %"), (1, "no different", "51.0 %")):
-        view.locator(f'[aria-label^="layer 0 · head {head}:"]').click()
-        view.get_by_role("button", name=guess).click()
-        view.locator(".trial", has_text=after).wait_for(timeout=20_000)
-    box = view.locator(".attn-typed input")
-    box.fill("no such word")
-    box.press("Enter")
-    view.get_by_text("Write an a.").wait_for(timeout=20_000)
-    box.fill("a longer text")
-    box.press("Enter")
-    view.locator(".token", has_text="longer").wait_for(timeout=20_000)
-    view.locator('[aria-label^="layer 1 · head 2:"]').click()
-    view.get_by_role("button", name="more likely").click()
-    view.locator(".trial", has_text="62.0 %").wait_for(timeout=20_000)
-    assert page.errors == []
