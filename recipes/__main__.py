@@ -46,7 +46,6 @@ RECIPES: dict[str, Callable[[str, int | None, Path], object]] = {
     **dict.fromkeys(numerals.TRANSLATORS, numerals.train),
     "numerals": numerals.measure,
     **dict.fromkeys(translation.TRANSLATORS, translation.train),
-    "translator-lengths": translation.compare,
     "translator-heads": pruning.rank,
     "translator-gates": pruning.gate,
     "translator-pruned": pruning.prune,

@@ -259,7 +259,7 @@ def pruned(run: dict[str, Any], steps: int) -> dict[str, Any]:
         model = with_gates(load(run["model"]), kept)
         translation.learn(model, 10 + place, steps)
         found[how] = quality(model, judged)
-    fresh = with_gates(translation.build("rotary", 20 + place), left)
+    fresh = with_gates(translation.build(20 + place), left)
     translation.learn(fresh, 20 + place, translation.STEPS + steps)
     facts = {"model": run["model"], "lambda": run["lambda"], "heads": run["heads"]}
     return facts | {"found": found | {"from scratch": quality(fresh, judged)}}

@@ -22,12 +22,12 @@ from attnlib.models.seq2seq import translation_loss
 from attnlib.pretrained.checkpoints import card
 from attnlib.tokenizers.words import Vocabulary
 from attnlib.training.loop import History, fit, shuffled
-from recipes.cards import finished, result, write
+from recipes.cards import finished, write
 
 LANGUAGES = ("de", "fr")
 SHORT, LONG = range(1, 10), range(10, 15)  # English words of the numbers trained on, and beyond
 Rows = tuple[Tensor, Tensor]
-DRAWN, TESTED, BATCH, STEPS, SEEDS = 20_000, 600, 32, 1_500, (0, 1, 2)
+DRAWN, TESTED, BATCH, STEPS = 20_000, 600, 32, 1_500
 RATE: dict[str, Any] = {"lr": 2e-3, "warmup": 100}
 SETTINGS: dict[str, Any] = {"d_model": 64, "heads": 4, "layers": 2, "d_ff": 128}
 SETTINGS |= {"activation": "relu", "positions": "rotary"}
@@ -106,17 +106,17 @@ def learn(model: nn.Module, seed: int, steps: int, loss: Any = translation_loss)
     return finished(fit(model, batch, loss, steps=steps, seed=seed, **RATE))
 
 
-def build(positions: str, seed: int) -> Translator:
-    """A new translator with positions of this kind."""
+def build(seed: int) -> Translator:
+    """A new translator."""
     torch.manual_seed(seed)
     source, target = (len(side) for side in training()[0])
-    return Translator(source, target, **SETTINGS | {"positions": positions})
+    return Translator(source, target, **SETTINGS)
 
 
 def train(name: str, steps: int | None, folder: Path) -> None:
     """One of the translators."""
     words, rows = training()
-    model = build("rotary", TRANSLATORS[name])
+    model = build(TRANSLATORS[name])
     history = learn(model, TRANSLATORS[name], STEPS if steps is None else steps)
     about = {
         "config": {"source_size": len(words.source), "target_size": len(words.target), **SETTINGS},
@@ -127,14 +127,3 @@ def train(name: str, steps: int | None, folder: Path) -> None:
         "exact": by_length(model, words),
     }
     write(name, model, history, folder, about)
-
-
-def compare(name: str, steps: int | None, folder: Path) -> Path:
-    """The same translators with absolute positions, by length."""
-    steps = STEPS if steps is None else steps
-    found: list[dict[int, float]] = []
-    for seed in SEEDS:
-        model = build("sinusoidal", seed)
-        learn(model, seed, steps)
-        found.append(by_length(model, training()[0]))
-    return result(name, folder, {"steps": steps, "seeds": SEEDS, "exact": {"sinusoidal": found}})

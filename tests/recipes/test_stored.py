@@ -68,7 +68,7 @@ def settings_of(name):
     return stopped.value.args[0]
 
 
-RESULTS = {f"translator-{what}" for what in ("lengths", "heads", "gates", "pruned")}
+RESULTS = {f"translator-{what}" for what in ("heads", "gates", "pruned")}
 WITHOUT_FIT = {"reviews-bpe", "recall", "syntax", "guided", "key-width", "geometry", "causes"}
 WITHOUT_FIT |= {"numerals", "suspects", "today", "causes-gemma3", "copying"}
 APART = {"ngram-seeds", "variants"}  # results in a folder of their own

@@ -59,13 +59,10 @@ def test_the_first_word_says_the_language():
 
 @pytest.mark.slow
 def test_the_recipes_one_after_the_other(small):
-    names = ("translator", "translator-2", "translator-lengths")
-    main([*names, "--steps", "2", "--folder", str(small)])
+    main(["translator", "translator-2", "--steps", "2", "--folder", str(small)])
     card = checkpoints.card("translator")
     assert card["kind"] == "Translator"
     assert len(translation.vocabularies().source) == card["config"]["source_size"]
-    lengths = checkpoints.card("translator-lengths")["exact"]
-    assert [len(run) > 0 for run in lengths["sinusoidal"]] == [True] * 3
     later = ("translator-heads", "translator-gates", "translator-pruned")
     main([*later, "--steps", "2", "--folder", str(small)])
     heads, gates, pruned = (checkpoints.card(name) for name in later)
@@ -95,7 +92,7 @@ def test_one_pass_tells_what_greedy_translation_would_write(small):
 
 def test_the_loss_with_gates_weighs_how_many_are_open(small):
     _, (source, target) = translation.training()
-    model, batch = pruning.Gated(translation.build("rotary", 0)), (source[:4], target[:4])
+    model, batch = pruning.Gated(translation.build(0)), (source[:4], target[:4])
     plain, half, whole = (pruning.penalised_loss(s, model.eval(), batch) for s in (0.0, 0.5, 1.0))
     torch.testing.assert_close(plain, translation_loss(model, batch))
     torch.testing.assert_close(half - plain, p_open(model.log_a).sum() / 2)
