@@ -27,6 +27,7 @@ from attnlib.check.protocol import (
 )
 
 Accepts = Callable[[tuple[Any, ...], Any], str | None]
+NOT_WRITTEN = "it is not written yet: replace raise NotImplementedError()"
 
 
 def _call(task: str, case: Case) -> str:
@@ -41,7 +42,7 @@ def _spoiled(answer: Any, before: Sequence[Any], after: Any) -> str | None:
         if answer.error.startswith("returned "):
             return f"it {answer.error}"
         if re.match(r"NotImplementedError(?!: .)", answer.error):  # torch's own has a text
-            return "it is not written yet: put your code where it says raise NotImplementedError()"
+            return NOT_WRITTEN
         hint = sentence(answer.error, before)
         return f"it raised {answer.error}" + (f": {hint}" if hint else "")
     changed = _changed_argument(before, after)
@@ -75,6 +76,7 @@ def complaint(
     """What is wrong with a task's answers, in one sentence with its case; None if nothing is.
 
     A mistake is named only if it explains the answers to all cases; else the values are shown.
+    What is not written has no case.
 
     Args:
         task: its name.
@@ -97,6 +99,8 @@ def complaint(
     if not found:
         return None
     i, message = _likeliest(found, cases, answers, tolerance)
+    if message == NOT_WRITTEN:
+        return message
     return f"{message.rstrip('.')} ({_call(task, cases[i])})"
 
 
