@@ -31,11 +31,6 @@ os.environ["MPLBACKEND"] = "module://readable"  # beside what cuts the network: 
 hypothesis.settings.register_profile("course", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("course")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in the course's notebooks; workers get it too
-# A training asks for the same large blocks at every step: keep them, do not give them back to the
-# system, and let it map them in large pages. A tenth of the time (glibc; elsewhere nothing).
-KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**29), "MALLOC_TRIM_THRESHOLD_": str(2**29)}
-for variable, value in {**KEPT, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}.items():
-    os.environ.setdefault(variable, value)
 if sys.platform == "linux":  # elsewhere a copy of a process may not use what the process has used
     sys.path.insert(0, str(OFFLINE))
     import forked

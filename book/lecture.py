@@ -49,6 +49,7 @@ ITEM = re.compile(r"(?:[-*]|\d+\.) ")
 DOCSTRING = re.compile(r'^ *"""(.+?)(?:\.(?=\s).*?|\.?)"""\n', re.M | re.S)  # and its title
 REMARK = re.compile(rf"^(?=.{{{WIDTH + 1}}})(.*?\S)  # .*$", re.M)  # for which a line has no room
 IMPORT = re.compile(r"^(?:(?:from \S+ )?import .*|\w+\.reveal\(.*\))(?:\n|\Z)", re.M)  # and reveals
+CODE = re.compile(r"^[^#\n]", re.M)  # a line that is more than a remark
 COVERED = '<div class="covered"></div>'
 GUESS = "Predict("  # how the text of a prediction begins
 
@@ -63,7 +64,7 @@ class Slide:
         body: what stands under the title, as HTML.
         topic: the section that it belongs to, as Markdown.
         cover: the question that stands over all this first, as HTML, if there is one.
-        folds: what opens over it, each as HTML: code, and how we know.
+        folds: what opens over it, each as HTML: code, or what it printed, and how we know.
         notes: what the lecturer says to it, as Markdown.
     """
 
@@ -87,6 +88,7 @@ class Shown:
         name: the title in its cell's metadata, or the first sentence of its docstring.
         seen: the alternative texts of its pictures, as notes.
         printed: by a cell whose code is shown.
+        code: before it, since the thing before it, and what that printed.
     """
 
     kind: str
@@ -95,6 +97,7 @@ class Shown:
     name: str = ""
     seen: list[str] = field(default_factory=list)
     printed: str = ""
+    code: list[str] = field(default_factory=list)
 
     @property
     def told(self) -> list[str]:
@@ -122,6 +125,7 @@ class Step:
         guess: the view in which the question is answered, as HTML.
         shown: what it shows.
         printed: what its cells printed, one text a cell.
+        code: before its notice, since what it shows, and what that printed.
         revealed: the views that show answers beside the truth, as HTML.
         notice: what is to be noticed, as Markdown.
         cell: of the notice.
@@ -137,6 +141,7 @@ class Step:
     guess: str = ""
     shown: list[Shown] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
+    code: list[str] = field(default_factory=list)
     revealed: list[str] = field(default_factory=list)
     notice: str = ""
     cell: str = ""
@@ -171,6 +176,15 @@ def painted(source: str) -> str:
 def fold(title: str, inside: str) -> str:
     """What opens over a slide, as HTML."""
     return f"<details><summary>{title}</summary>{inside}</details>"
+
+
+def code_fold(code: Sequence[str]) -> list[str]:
+    """The fold of code, or of no more than it printed; none where there is neither."""
+    text = "\n\n".join(code)
+    if CODE.search(text):
+        return [fold("Code", painted(text))]
+    printed = re.sub(r"^# ?", "", text, flags=re.M)
+    return [fold("Output", f"<pre>{html.escape(printed)}</pre>")] if printed else []
 
 
 def blocks(source: str) -> list[str]:
@@ -260,29 +274,32 @@ class Lecture:
         self.step = Step()
         self.topic, self.seen = "", True
         self.since = 0  # the first slide of this section
-        self.code: list[str] = []
+        self.code: list[str] = []  # since what was shown last
         self.said: list[str] = []
         self.last: Shown | None = None  # what was shown, if nothing was said since
         self.printed: list[str] = []  # since the last slide, by cells that answer no question
 
-    def add(self, made: Slide) -> Slide:
-        """Take a slide; the code that waited becomes its fold."""
+    def add(self, made: Slide, code: Sequence[str] = ()) -> None:
+        """Take a slide, with the code behind its key."""
         made.topic = self.topic
-        if self.code and made.kind != "title":
-            made.folds.append(fold("Code", painted("\n\n".join(self.code))))
-            self.code = []
+        made.folds += code_fold(code)
         self.slides.append(made)
         self.printed = []
-        return made
 
     def plain(self, shown: Shown) -> None:
         """A slide of something that stands under no sentence to notice."""
-        self.add(Slide(shown.kind, shown.title(self.topic), shown.body, notes=shown.notes))
+        made = Slide(shown.kind, shown.title(self.topic), shown.body, notes=shown.notes)
+        self.add(made, shown.code)
 
     def waiting(self) -> list[str]:
         """What was said and stands on no slide yet."""
         said, self.said = self.said, []
         return said
+
+    def code_waiting(self) -> list[str]:
+        """The code that stands behind no slide yet."""
+        code, self.code = self.code, []
+        return code
 
     def close(self) -> None:
         """End a step: its slides are made."""
@@ -297,7 +314,10 @@ class Lecture:
         """The slides of a step with a question or a notice: its code, its answer, what follows."""
         told = sentences(step.notice.removeprefix(NOTICE))
         rest = [others for sentence in told[:1] if (others := clauses(sentence)[1])]
+        if not step.notice:
+            step.code += self.code_waiting()
         answer = self.answer(step, rest + told[1:])
+        answer[-1].code += step.code
         for shown in [*step.shown, *(shown for shown in answer if shown not in step.shown)]:
             if shown not in answer:
                 shown.said = step.lead + shown.said
@@ -309,7 +329,7 @@ class Lecture:
                 made = Slide(shown.kind, sentence, shown.body, notes=step.lead + shown.notes)
                 if step.asked and shown is answer[0]:
                     self.ask(step, made)
-                self.add(made)
+                self.add(made, shown.code)
             step.lead = []
         self.slides[-1].notes += step.before
         if step.notice:
@@ -332,17 +352,17 @@ class Lecture:
             shown_last = step.shown[step.shown.index(code[-1]) + 1 :]
         for kind in ("figure", "table", *(["formula"] if shown_last != step.shown else [])):
             if found := [shown for shown in (*shown_last, *step.extra) if shown.kind == kind]:
-                self.code += [comment(text) for text in step.printed]
+                step.code += [comment(text) for text in step.printed]
                 return found
         if step.revealed:
-            self.code += [comment(text) for text in step.printed]
+            step.code += [comment(text) for text in step.printed]
             views = "".join(f'<div class="output">{view}</div>' for view in step.revealed)
             return [Shown("figure", views + paragraph(rest), [])]
         printed = step.printed or ([] if step.asked else self.printed)
         if code and (code[-1].printed or not printed):
             code[-1].body += readout(code[-1].printed) if has_room(code[-1].printed) else ""
             return [code[-1]]
-        self.code += [comment(text) for text in step.printed if not has_room(text)]
+        step.code += [comment(text) for text in step.printed if not has_room(text)]
         shown = "".join(readout(text) for text in step.printed or self.printed if has_room(text))
         if shown and not step.asked:  # whose question would show it
             shown = quoted(step.example) + shown
@@ -370,7 +390,8 @@ class Lecture:
             lists = [listed(block) for block in self.said if ITEM.match(block)]
             shown = "".join(readout(text) for text in self.printed if has_room(text))
             kind = "list" if lists else "printed" if shown else "text"
-            self.add(Slide(kind, title(told[0]), "".join(lists) or shown + paragraph(told[1:])))
+            body = "".join(lists) or shown + paragraph(told[1:])
+            self.add(Slide(kind, title(told[0]), body), self.code_waiting())
         self.slides[-1].notes += self.waiting()
 
     def heading(self, block: str) -> None:
@@ -445,6 +466,7 @@ class Lecture:
             self.step.notice, self.step.cell = block, cell.id
             self.step.example = self.step.example or example
             self.step.before += self.waiting()
+            self.step.code += self.code_waiting()
         else:
             self.under(block)
             self.said.append(block)
@@ -459,7 +481,7 @@ class Lecture:
             self.last = Shown(kind, body, [], name or intro(about))
             self.step.extra.append(self.last)
         else:
-            self.last = Shown(kind, body, self.waiting(), name)
+            self.last = Shown(kind, body, self.waiting(), name, code=self.code_waiting())
             self.step.shown.append(self.last)
         return self.last
 

@@ -1,7 +1,15 @@
 // Be the adversary: a reader moves attention from word to word. A needle shows what the model then
 // says, which must stay within ε of what it said. The best maps were computed beforehand.
 
-import { clamp, listen, make, makeChoice, makeRoot } from "./elements.js";
+import {
+  clamp,
+  isTouched,
+  listen,
+  make,
+  makeButton,
+  makeChoice,
+  makeRoot,
+} from "./elements.js";
 import { makeDial } from "./dial.js";
 
 const TINY = 1e-9;
@@ -79,10 +87,9 @@ export class AdversaryFace {
     this.dial = makeDial();
     this.read = make("p", { class: "attn-said", "aria-live": "polite" });
     this.note = make("p", { class: "attn-note" });
-    this.show = make("button", { type: "button", class: "attn-rest" }, "Show the best map");
-    this.show.addEventListener("click", () => this.compare());
-    this.again = make("button", { type: "button", class: "attn-rest" }, "Back to the model's map");
-    this.again.addEventListener("click", () => this.put(spec.own));
+    const look = { class: "attn-rest" };
+    this.show = makeButton("Show the best map", () => this.compare(), look);
+    this.again = makeButton("Back to the model's map", () => this.put(spec.own), look);
     const buttons = make("p", { class: "buttons" }, this.show, this.again);
     const words = make("div", {}, this.read, this.note, buttons);
     const meter = make("div", { class: "attn-meter" }, this.dial.picture, words);
@@ -244,8 +251,7 @@ export class AdversaryFace {
   }
 
   asked() {
-    const isTouched = matchMedia("(pointer: coarse)").matches;
-    const keys = isTouched ? "" : ", or use the arrow keys (with Shift in smaller steps)";
+    const keys = isTouched() ? "" : ", or use the arrow keys (with Shift in smaller steps)";
     const how = `Drag the bars${keys}.`;
     if (this.word) return `How low can ${this.word} go while the needle stays in the band? ${how}`;
     return `How far from its own map can you get while the needle stays in the band? ${how}`;

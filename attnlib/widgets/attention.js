@@ -6,6 +6,7 @@ import {
   isTouched,
   listen,
   make,
+  makeButton,
   makeButtons,
   makeChoice,
   makeFontButtons,
@@ -33,16 +34,15 @@ export class AttentionFace {
     this.spec = spec;
     this.atlas = new Atlas(spec, blob, model);
     this.sheet = new Sheet(this.atlas);
-    this.special = new RegExp(spec.special ?? "^$");
+    this.special = new RegExp(spec.special);
     this.numbersOf = spec.numbers ? openNumbers(spec.numbers, spec.units[0], blob) : null;
     this.palettes = { light: ramp(spec.palette.light), dark: ramp(spec.palette.dark) };
     this.look = null; // sizes and colours, as the page has them now
     this.cursor = null; // the cell of the map that is pointed at, [row, column]
     this.focus = null; // the token of the links that is pointed at, { side, at }
-    this.opened = spec.opened ?? null; // the cell whose numbers are shown
+    this.opened = spec.opened; // the cell whose numbers are shown
     this.reserved = { of: "", height: 0 }; // the most room that the read-out has taken
 
-    if (!model.get("sink")) model.set("sink", "out"); // a page may keep a state without it
     this.surface = makeRoot(model, el, spec.title || spec.alt, () => {
       this.look = this.readLook();
       this.redraw();
@@ -119,8 +119,7 @@ export class AttentionFace {
   // What a click on a cell shows, offered by a button.
   makeInvitation() {
     const text = "Where does a weight come from? q · k, √d_k, softmax, line by line";
-    const button = make("button", { type: "button" }, text);
-    button.addEventListener("click", () => {
+    const button = makeButton(text, () => {
       this.opened = this.cursor ?? strongest(this.map, this.special).cell ?? [0, 0];
       this.redraw();
       this.canvas.focus();
@@ -174,7 +173,7 @@ export class AttentionFace {
   get overlay() {
     if (this.mode !== "links" || !this.canOverlay) return [];
     const chosen = this.atlas.index.at(-1);
-    return (this.model.get("overlay") ?? []).filter((position) => position !== chosen);
+    return this.model.get("overlay").filter((position) => position !== chosen);
   }
 
   get canShowNumbers() {
@@ -294,12 +293,12 @@ export class AttentionFace {
       this.panel.replaceChildren();
       return;
     }
-    const close = make("button", { type: "button", "aria-label": "close the numbers" }, "×");
-    close.addEventListener("click", () => {
+    const shut = () => {
       this.opened = null;
       this.redraw();
       this.canvas.focus();
-    });
+    };
+    const close = makeButton("×", shut, { "aria-label": "close the numbers" });
     const numbers = this.numbersOf(this.atlas.place(this.atlas.index), ...this.opened);
     this.panel.replaceChildren(close, numbersTable(this.map, this.opened, numbers));
   }

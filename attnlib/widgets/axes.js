@@ -1,14 +1,6 @@
 // A number line, and axes for a curve, as SVG: an answer, a truth, or both over one another.
 
-import { clamp } from "./elements.js";
-
-// An element of SVG with attributes, and a text in it.
-function svg(tag, attributes, text = "") {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.textContent = text;
-  return element;
-}
+import { clamp, drawn } from "./elements.js";
 
 // How shares of an axis, its values and the pixels between two ends become one another.
 function scaleOf({ low, high, log }, from, to) {
@@ -69,9 +61,9 @@ function canvasIn(place, heightInEm) {
   const font = parseFloat(getComputedStyle(place).fontSize) || 16;
   const width = Math.max(280, place.clientWidth);
   const height = heightInEm * font;
-  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": true });
+  const picture = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": true });
   place.replaceChildren(picture);
-  const add = (tag, attributes, text) => picture.append(svg(tag, attributes, text));
+  const add = (tag, attributes, text) => picture.append(drawn(tag, attributes, text));
   return { add, font, width, height };
 }
 
@@ -136,11 +128,11 @@ export function drawCurve(place, spec, { answer, truth, column = null }) {
     const at = x.px(spec.columns[column]);
     add("line", { class: "attn-column", x1: at, x2: at, y1: top, y2: bottom });
   }
-  const drawn = answer && spec.columns.map((at, n) => [at, answer[n]]);
-  if (drawn) add("polyline", { class: "attn-yours", points: path(drawn) });
-  for (const [a, b] of drawn ?? [])
+  const yours = answer && spec.columns.map((at, n) => [at, answer[n]]);
+  if (yours) add("polyline", { class: "attn-yours", points: path(yours) });
+  for (const [a, b] of yours ?? [])
     if (!truth) add("circle", { class: "attn-yours", cx: x.px(a), cy: y.px(b), r: 0.3 * font });
-  if (!drawn && !truth)
+  if (!yours && !truth)
     add("text", { class: "attn-tick", x: (left + right) / 2, y: (top + bottom) / 2 }, "draw here");
   if (truth) {
     add("polyline", { class: "attn-truth", points: path(truth) });

@@ -10,7 +10,8 @@ const BOX_STEPS = {
   ArrowDown: [0, 1],
 };
 
-// A grid of elements; `attributesOf(layer, place)` are those of each, and `at` finds one.
+// A grid of elements; `attributesOf([layer, place])` are those of each. `at` finds one, `numberOf`
+// is its place in `boxes`, and `placeOf` tells where one of them is.
 export function makeBoxes(tag, caption, layers, places, attributesOf) {
   const element = make("div", { class: "attn-boxes", "aria-label": caption });
   element.style.setProperty("--layers", layers);
@@ -19,12 +20,14 @@ export function makeBoxes(tag, caption, layers, places, attributesOf) {
   for (let layer = 0; layer < layers; layer++) {
     for (let place = 0; place < places; place++) {
       const style = `--layer: ${layer + 1}; --place: ${place + 1}`;
-      const box = make(tag, { style, class: "attn-box", ...attributesOf(layer, place) });
+      const box = make(tag, { style, class: "attn-box", ...attributesOf([layer, place]) });
       boxes.push(box);
       element.append(box);
     }
   }
-  return { element, boxes, layers, places, at: ([layer, place]) => boxes[layer * places + place] };
+  const numberOf = ([layer, place]) => layer * places + place;
+  const placeOf = (number) => [Math.floor(number / places), number % places];
+  return { element, boxes, layers, numberOf, placeOf, at: (place) => boxes[numberOf(place)] };
 }
 
 // The numbers of layers and the names of places along the edges of a grid.
@@ -41,9 +44,7 @@ export function nameBoxes({ element, layers }, names) {
 
 // A grid whose boxes are buttons: arrow keys move among them, and one of them is reached by Tab.
 export function makeBoxButtons(caption, layers, places, labelOf, { looked, picked }) {
-  const attributesOf = (layer, place) => {
-    return { type: "button", tabindex: -1, "aria-label": labelOf([layer, place]) };
-  };
+  const attributesOf = (place) => ({ type: "button", tabindex: -1, "aria-label": labelOf(place) });
   const grid = makeBoxes("button", caption, layers, places, attributesOf);
   grid.element.setAttribute("role", "group");
   let here = [0, 0];
@@ -56,7 +57,7 @@ export function makeBoxButtons(caption, layers, places, labelOf, { looked, picke
     looked(here);
   };
   grid.boxes.forEach((box, number) => {
-    const place = [Math.floor(number / places), number % places];
+    const place = grid.placeOf(number);
     box.addEventListener("pointermove", () => {
       if (shown !== box) look(place); // not if a box comes under a pointer that rests
     });

@@ -160,8 +160,7 @@ export class Atlas {
   }
 
   at(index) {
-    const place = this.place(index);
-    return this.atPlace(place);
+    return this.atPlace(this.place(index));
   }
 
   atPlace(place) {

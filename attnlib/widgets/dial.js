@@ -1,16 +1,8 @@
 // A needle between 0 and 1, drawn as SVG.
 
-import { clamp } from "./elements.js";
+import { clamp, drawn } from "./elements.js";
 
 const DIAL = { x: 110, y: 104, radius: 78, degrees: 80 }; // degrees from 0 to 1
-
-// An element of a drawing, with attributes and a text.
-export function drawn(tag, attributes, text = "") {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.textContent = text;
-  return element;
-}
 
 const degreesOf = (share) => (clamp(share, -0.55, 1.55) - 0.5) * DIAL.degrees;
 

@@ -3,7 +3,7 @@
 
 import { clamp, make } from "./elements.js";
 
-export const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
+const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 const BEND = 0.4; // how far along a curved line its tangents reach
 
 // Rectangles may have { fill, alpha, stroke, strokeWidth }; texts { anchor, turn, bold };

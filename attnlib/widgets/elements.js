@@ -12,6 +12,14 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// An element of SVG with attributes, and a text in it.
+export function drawn(tag, attributes, text = "") {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.textContent = text;
+  return element;
+}
+
 // Whether there is no pointer that could rest on a thing, as on a phone.
 export const isTouched = () => matchMedia("(hover: none)").matches;
 
@@ -183,13 +191,18 @@ export function makeSliders(model, axes) {
   return { element: make("div", { class: "attn-sliders" }, ...elements), update, stop };
 }
 
+// A button that does something.
+export function makeButton(label, action, attributes = {}) {
+  const button = make("button", { type: "button", ...attributes }, label);
+  button.addEventListener("click", action);
+  return button;
+}
+
 // Buttons of which one is pressed: a choice among the values of one name of the state.
 export function makeChoice(model, name, caption, labels) {
-  const buttons = Object.entries(labels).map(([value, label]) => {
-    const button = make("button", { type: "button", "data-value": value }, label);
-    button.addEventListener("click", () => put(model, name, value));
-    return button;
-  });
+  const buttons = Object.entries(labels).map(([value, label]) =>
+    makeButton(label, () => put(model, name, value), { "data-value": value }),
+  );
   const attributes = { class: "attn-group", role: "group", "aria-label": caption };
   const element = make("div", attributes, make("span", {}, caption), ...buttons);
   const update = () => {
@@ -201,12 +214,9 @@ export function makeChoice(model, name, caption, labels) {
 
 // Buttons that each do something: [label, hint, action] for each.
 export function makeButtons(caption, actions, extraClass = "") {
-  const buttons = actions.map(([label, hint, action]) => {
-    const attributes = { type: "button", title: hint, "aria-label": hint };
-    const button = make("button", attributes, label);
-    button.addEventListener("click", action);
-    return button;
-  });
+  const buttons = actions.map(([label, hint, action]) =>
+    makeButton(label, action, { title: hint, "aria-label": hint }),
+  );
   const attributes = { class: `attn-group ${extraClass}`, role: "group", "aria-label": caption };
   return make("div", attributes, ...buttons);
 }

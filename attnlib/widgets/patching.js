@@ -1,7 +1,7 @@
 // Drag the patch: boxes of a clean run are pulled into a corrupted one, a needle shows how much of
 // the difference comes back, and the corrupted run becomes a heat map of what was tried.
 
-import { listen, make, makeChoice, makeRoot } from "./elements.js";
+import { isTouched, listen, make, makeButton, makeChoice, makeRoot } from "./elements.js";
 import { makeBoxButtons, makeBoxes, nameBoxes } from "./boxes.js";
 import { makeDial } from "./dial.js";
 import { makeTextBox } from "./typed.js";
@@ -29,8 +29,7 @@ export class PatchingFace {
     this.dial = makeDial("corrupted 0", "clean 1");
     this.read = make("p", { class: "attn-said", "aria-live": "polite" });
     this.logits = make("p", { class: "attn-note" });
-    this.rest = make("button", { type: "button", class: "attn-rest" }, "Fill in the rest");
-    this.rest.addEventListener("click", () => this.fill());
+    this.rest = makeButton("Fill in the rest", () => this.fill(), { class: "attn-rest" });
     const words = make("div", {}, this.read, this.logits, this.rest);
     const meter = make("div", { class: "attn-meter" }, this.dial.picture, words);
 
@@ -88,10 +87,6 @@ export class PatchingFace {
     return this.filled.has(this.map.name) ? [...all] : [...this.tried.get(this.map.name)];
   }
 
-  numberOf([layer, place]) {
-    return layer * this.map.places.length + place;
-  }
-
   // A box in words: "layer 23 · head 3", or "before layer 22, at “to”".
   called([layer, place]) {
     const { isStream, layers, places } = this.map;
@@ -104,13 +99,13 @@ export class PatchingFace {
   look(at) {
     this.corrupted.element.querySelector(".attn-here")?.classList.remove("attn-here");
     this.corrupted.at(at).classList.add("attn-here");
-    if (this.known().includes(this.numberOf(at))) this.update(at);
+    if (this.known().includes(this.clean.numberOf(at))) this.update(at);
   }
 
   pull(at) {
-    const tried = this.tried.get(this.map.name);
-    tried.add(this.numberOf(at));
-    this.show(this.numberOf(at));
+    const number = this.clean.numberOf(at);
+    this.tried.get(this.map.name).add(number);
+    this.show(number);
     this.fly(at);
     this.update(at);
   }
@@ -165,9 +160,7 @@ export class PatchingFace {
       const { clientX: x, clientY: y } = event;
       const { left, right, top, bottom } = this.corrupted.element.getBoundingClientRect();
       const isInside = x > left && x < right && y > top && y < bottom;
-      const number = this.clean.boxes.indexOf(drag.box);
-      const places = this.map.places.length;
-      if (isInside) this.pull([Math.floor(number / places), number % places]);
+      if (isInside) this.pull(this.clean.placeOf(this.clean.boxes.indexOf(drag.box)));
     });
     for (const name of ["pointerup", "pointercancel"]) element.addEventListener(name, end);
   }
@@ -176,12 +169,11 @@ export class PatchingFace {
   update(at) {
     const { difference, answers } = this.spec;
     const [clean, corrupted] = difference;
-    const share = at ? this.map.shares[this.numberOf(at)] : 0;
+    const share = at ? this.map.shares[this.clean.numberOf(at)] : 0;
     this.dial.turn(share);
     const now = corrupted + share * (clean - corrupted);
     const effect = share <= -0.005 ? ", the patch made it worse." : " of the difference came back.";
-    const isTouched = matchMedia("(pointer: coarse)").matches;
-    const how = isTouched ? "drag it, or tap it" : "drag it, click it, or press Enter";
+    const how = isTouched() ? "drag it, or tap it" : "drag it, click it, or press Enter";
     this.read.textContent = at
       ? `${this.called(at)}: ${hundredths(share)}${effect}`
       : `Pull a box of the clean run into the corrupted run: ${how}.`;
@@ -196,8 +188,7 @@ export class PatchingFace {
     this.rest.classList.toggle("attn-gone", known.length === all);
     this.rest.classList.toggle("attn-ready", pulls >= PULLS);
     const said = known.map((number) => {
-      const places = this.map.places.length;
-      const called = this.called([Math.floor(number / places), number % places]);
+      const called = this.called(this.clean.placeOf(number));
       return `${called} ${hundredths(this.map.shares[number])}`;
     });
     const tried = this.tried.get(this.map.name).size;

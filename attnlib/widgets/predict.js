@@ -2,7 +2,7 @@
 // A question and its truth are two views, perhaps far apart: they meet by their label, in
 // `window.attnPredictions` and in localStorage, and an event says when something has changed.
 
-import { clamp, listen, make, makeRoot } from "./elements.js";
+import { clamp, listen, make, makeButton, makeRoot } from "./elements.js";
 import { axisWords, distanceOf, drawCurve, drawNumber, pointOnCurve, stepped } from "./axes.js";
 
 const KEPT = "attnlib.predictions";
@@ -33,11 +33,7 @@ function remember(label, value) {
   document.dispatchEvent(new CustomEvent("attn-predict", { detail }));
 }
 
-function makeButton(label, action, quiet = false) {
-  const button = make("button", { type: "button", class: quiet ? "attn-quiet" : "" }, label);
-  button.addEventListener("click", action);
-  return button;
-}
+const QUIET = { class: "attn-quiet" }; // a button that is no more than underlined
 
 // ---------------------------------------------------------------- what is answered with
 // Each control has an element, the answer so far, and `draw`, which shows it.
@@ -173,10 +169,8 @@ class OrderControl {
   }
 
   row(item) {
-    const up = makeButton("▲", () => this.move(item, -1));
-    const down = makeButton("▼", () => this.move(item, 1));
-    up.setAttribute("aria-label", `${item}, up`);
-    down.setAttribute("aria-label", `${item}, down`);
+    const up = makeButton("▲", () => this.move(item, -1), { "aria-label": `${item}, up` });
+    const down = makeButton("▼", () => this.move(item, 1), { "aria-label": `${item}, down` });
     const row = make("li", {}, make("span", {}, item), up, down);
     const name = row.firstChild; // is dragged; a finger elsewhere scrolls the page
     name.addEventListener("pointerdown", (event) => name.setPointerCapture(event.pointerId));
@@ -297,11 +291,11 @@ class PredictAsk extends PredictPart {
     super(model, el, spec);
     const Control = CONTROLS[spec.form] ?? AxesControl;
     this.control = new Control(spec, () => this.buttons());
-    this.say = makeButton("Answer", () => remember(spec.label, { answer: this.control.answer }));
-    this.say.className = "attn-main";
-    this.pass = makeButton("Pass over", () => remember(spec.label, { passed: true }), true);
-    this.again = makeButton("Predict again", () => remember(spec.label, null), true);
-    this.all = makeButton("", () => remember(EVERYTHING, known(EVERYTHING) ? null : {}), true);
+    const answer = () => remember(spec.label, { answer: this.control.answer });
+    this.say = makeButton("Answer", answer, { class: "attn-main" });
+    this.pass = makeButton("Pass over", () => remember(spec.label, { passed: true }), QUIET);
+    this.again = makeButton("Predict again", () => remember(spec.label, null), QUIET);
+    this.all = makeButton("", () => remember(EVERYTHING, known(EVERYTHING) ? null : {}), QUIET);
     this.told = make("span", { "aria-live": "polite" });
     const bar = make("div", { class: "attn-say" }, this.say, this.pass, this.again, this.told, this.all);
     const label = make("div", { class: "attn-label attn-note" }, spec.label); // below the question
@@ -424,9 +418,8 @@ class PredictSoFar extends PredictPart {
     super(model, el, spec);
     this.table = make("table", { class: "attn-table" });
     const labels = spec.items.map((item) => item.label);
-    this.forget = makeButton("Forget these answers", () => {
-      for (const label of labels) remember(label, null);
-    }, true);
+    const forget = () => labels.forEach((label) => remember(label, null));
+    this.forget = makeButton("Forget these answers", forget, QUIET);
     this.root.append(make("div", { class: "attn-stage" }, this.table), this.forget);
     this.surface.style();
     this.update();

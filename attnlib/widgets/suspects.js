@@ -1,9 +1,8 @@
 // Which head decided? A visitor accuses heads of a model, guesses what the removal of each does to
 // the next word, and sees them among all others. Removals were measured, or a kernel measures them.
 
-import { listen, make, makeRoot, put } from "./elements.js";
+import { drawn, isTouched, listen, make, makeButton, makeRoot, put } from "./elements.js";
 import { makeBoxButtons, nameBoxes } from "./boxes.js";
-import { drawn } from "./dial.js";
 import { makeTextBox } from "./typed.js";
 
 const LEAST = 0.005; // a smaller change of the probability counts as none
@@ -48,8 +47,7 @@ export class SuspectsFace {
     });
     word.append(make("b", {}, " …"));
     this.reads = make("p", { class: "reads" });
-    const isTouched = matchMedia("(pointer: coarse)").matches;
-    this.reads.textContent = isTouched
+    this.reads.textContent = isTouched()
       ? "Tap a head: the bars show where it looks from the last word, and it stands accused."
       : "Point at a head: the bars show where it looks from the last word. Click it to accuse it.";
     const label = (at) =>
@@ -58,7 +56,7 @@ export class SuspectsFace {
       looked: (at) => this.look(at),
       picked: (at) => this.accuse(at),
     });
-    this.every = this.grid.boxes.map((_, number) => [Math.floor(number / heads), number % heads]);
+    this.every = this.grid.boxes.map((_, number) => this.grid.placeOf(number));
     for (const at of this.every) {
       const share = `${(100 * Math.sqrt(this.weight(at))).toFixed(0)}%`;
       this.grid.at(at).style.setProperty("--share", share);
@@ -116,11 +114,7 @@ export class SuspectsFace {
     this.look(at);
     this.waiting = null;
     if (this.way === undefined) put(this.model, "accused", at);
-    const guesses = GUESSES.map((guess) => {
-      const button = make("button", { type: "button" }, guess);
-      button.addEventListener("click", () => this.remove(at, guess));
-      return button;
-    });
+    const guesses = GUESSES.map((guess) => makeButton(guess, () => this.remove(at, guess)));
     const asked =
       `You accuse ${headCalled(at)}, which gives ${this.word} ${percent(this.weight(at))} of its ` +
       `attention. If it is removed, ${this.word} is …`;
@@ -221,15 +215,14 @@ export class SuspectsFace {
   conclusions() {
     if (this.way === undefined) return [];
     const { word } = this;
-    const buttons = this.ways.map((way) => {
-      const button = make("button", { type: "button", "aria-pressed": this.way === way }, way);
-      button.addEventListener("click", () => {
-        this.way = way;
-        this.scatter();
-        this.plot.querySelector('[aria-pressed="true"]').focus({ preventScroll: true });
-      });
-      return button;
-    });
+    const choose = (way) => {
+      this.way = way;
+      this.scatter();
+      this.plot.querySelector('[aria-pressed="true"]').focus({ preventScroll: true });
+    };
+    const buttons = this.ways.map((way) =>
+      makeButton(way, () => choose(way), { "aria-pressed": this.way === way }),
+    );
     const hardest = this.every.reduce((a, b) => (this.weight(b) > this.weight(a) ? b : a));
     const missed = this.every.reduce((a, b) => (this.change(b) < this.change(a) ? b : a));
     const looks =

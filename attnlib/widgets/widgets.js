@@ -27,10 +27,12 @@ async function render({ model, el }) {
     const bytes = bytesOf(model, "_blob");
     const blob = spec.packed ? await inflate(bytes) : bytes;
     if (mine !== newest) return; // there is another text by now
+    const typing = el.querySelector(".attn-typed :focus") !== null; // the reader, in the old box
     face?.stop();
     el.replaceChildren();
     const Face = FACES[spec.kind] ?? PREDICT_PARTS[spec.part] ?? AttentionFace;
     face = new Face(model, el, spec, blob);
+    if (typing) el.querySelector(".attn-typed input")?.focus({ preventScroll: true });
   };
   const unlisten = listen(model, { _spec: draw });
   await draw();

@@ -1,6 +1,6 @@
 // Starts a deck: a slide is as large as the screen, texts and views are as large as their slide allows,
 // the next key takes a question away from what it covers, a clicker turns the pages wherever the hand was
-// last, folds open over their slide (C opens the first), and with ?print all slides stand on paper, two to
+// last, folds open over their slide (C opens the code), and with ?print all slides stand on paper, two to
 // a page, over their notes, and nothing is covered.
 const printing = new URLSearchParams(location.search).has("print");
 const tag = (name) => document.createElement(name);
@@ -119,8 +119,10 @@ async function start() {
         document.activeElement.blur();
         guard(fragment.closest("section"));
       });
-    Reveal.addKeyBinding({ keyCode: 67, key: "C", description: "Code of this slide" },
-      () => covers(Reveal.getCurrentSlide()) || Reveal.getCurrentSlide().querySelector("summary")?.click());
+    Reveal.addKeyBinding({ keyCode: 67, key: "C", description: "Code of this slide" }, () => {
+      const slide = Reveal.getCurrentSlide(), code = all("summary", slide).find((name) => name.textContent === "Code");
+      if (!covers(slide)) code?.click();
+    });
     Reveal.on("slidechanged", ({ currentSlide }) => {
       document.activeElement.blur();
       fitAll(currentSlide);

@@ -165,6 +165,24 @@ def test_formulas_need_no_script(site: Path) -> None:
     assert not re.search(r"<script[^>]*mathjax|\$\$", re.sub(r'alttext="[^"]*"', "", text), re.I)
 
 
+def test_no_line_begins_with_the_comma_behind_a_formula(page: Any, site: Path) -> None:
+    uncover(page)
+    opened(page, site, "chapters/12_identifiability")
+    below = """() => [...document.querySelectorAll("span.math")].flatMap((formula) => {
+        const after = formula.nextSibling, range = document.createRange();
+        if (!/^[.,;:?!)]/.test(after?.data ?? "")) return [];
+        range.setStart(after, 0);
+        range.setEnd(after, 1);
+        const math = formula.firstChild, { left } = math.getBoundingClientRect();
+        return [[math.getAttribute("alttext"), range.getBoundingClientRect().left < left]];
+        })"""
+    for width in range(320, 440, 10):  # where a line ends is chance
+        page.set_viewport_size({"width": width, "height": 844})
+        formulas = page.evaluate(below)
+        assert len(formulas) > 20
+        assert not [formula for formula, is_below in formulas if is_below], width
+
+
 def test_the_search_finds_a_word_a_thesis_an_exercise_and_a_symbol(page: Any, site: Path) -> None:
     thesis = theses()["04"][0]["sentence"]
     words = " ".join(sorted(re.findall(r"\b[a-z]{4,}\b", thesis), key=len)[-5:])

@@ -296,6 +296,49 @@ def test_c_opens_the_code_of_a_slide(page: Any, decks: Path) -> None:
     assert float(size.removesuffix("px")) >= 24
     page.keyboard.press("Escape")
     assert page.locator("dialog[open]").count() == 0
+    with_output = page.locator("section", has=page.locator("summary", has_text="Output"))
+    with_output.filter(has_not=page.locator('summary:text-is("Code")')).first.evaluate(
+        "node => Reveal.slide(Reveal.getIndices(node).h, 0, 0)"
+    )
+    page.keyboard.press("c")
+    assert page.locator("dialog[open]").count() == 0, "a slide without code has none to open"
+    page.locator("section.present summary", has_text="Output").click()
+    assert page.locator("dialog[open]").count() == 1
+
+
+def folds_of(*cells: Any) -> list[list[tuple[str, str]]]:
+    """The folds of each slide of one section: what opens them, and the text in them."""
+    first = [new_markdown_cell("# 01 · A chapter\n*Why?*"), new_markdown_cell("## A section")]
+    told = []
+    for slide in lecture(new_notebook(cells=[*first, *cells]), {})[1:]:
+        folds = re.findall(r"<summary>(.*?)</summary>(.*?)</details>", "".join(slide.folds), re.S)
+        told.append([(name, re.sub("<.*?>", "", inside).strip()) for name, inside in folds])
+    return told
+
+
+def test_behind_a_slide_stands_the_code_of_what_it_shows() -> None:
+    first, second, later = (cell_of("<img>"), cell_of("<img>"), cell_of(""))
+    first.source, second.source, later.source = "first()", "second()", "later()"
+    table = new_markdown_cell("Line by line:\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+    notice = new_markdown_cell("**Notice.** It counts.")
+    codes = [[("Code", "first()")], [("Code", "second()")]]
+    assert folds_of(first, second, later) == codes, "no slide shows what comes later"
+    assert folds_of(first, notice, second) == codes
+    assert folds_of(table, first) == [[], [("Code", "first()")]]
+    asked = new_markdown_cell("**Predict.** How many?")
+    assert folds_of(asked, first, later, notice, second) == [
+        [("Code", "first()\n\nlater()")],
+        [("Code", "second()")],
+    ]
+
+
+def test_what_folded_code_printed_is_called_output() -> None:
+    drawn, counted = cell_of("<img>"), cell_of("2 of 4\n3 of 4")
+    for cell in (drawn, counted):
+        cell.metadata["jupyter"] = {"source_hidden": True}
+    assert folds_of(counted, drawn) == [[("Output", "2 of 4\n3 of 4")]]
+    del counted.metadata["jupyter"]
+    assert folds_of(counted, drawn) == [[("Code", "draw()\n\n# 2 of 4\n# 3 of 4")]]
 
 
 @pytest.mark.parametrize("name", NAMES)

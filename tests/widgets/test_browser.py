@@ -271,6 +271,24 @@ def test_small_maps_use_the_room_that_there_is(page: Any, tmp_path: Path) -> Non
     assert len(thumbnails(page)) == 72
 
 
+def test_vs_code_shows_a_view_on_the_ground_of_its_theme(page: Any, tmp_path: Path) -> None:
+    """Its Jupyter extension puts every widget on white, and calls that intended."""
+    opened(page, tmp_path, example())
+    page.add_style_tag(content=".cell-output-ipywidget-background { background: white !important }")
+    page.evaluate(
+        """() => {
+            document.body.dataset.vscodeThemeKind = "vscode-dark";
+            document.body.style.setProperty("--vscode-editor-background", "rgb(30, 30, 30)");
+            document.querySelector(".attn").parentElement.className =
+                "cell-output-ipywidget-background";
+        }"""
+    )
+    ground = "node => getComputedStyle(node).backgroundColor"
+    assert page.locator(".attn").evaluate(ground) == "rgb(30, 30, 30)"
+    under = page.locator(".cell-output-ipywidget-background")
+    assert under.evaluate(ground) == "rgba(0, 0, 0, 0)"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_scale_says_in_which_sense_the_colours_are_read(
     page: Any, tmp_path: Path, scheme: str

@@ -249,6 +249,7 @@ def test_a_kernel_answers_accusations_in_a_text_of_ones_own(page: Any, lab: Any)
     box.fill("a longer text")
     box.press("Enter")
     view.locator(".token", has_text="longer").wait_for(timeout=20_000)
+    assert box.evaluate("node => node === document.activeElement"), "typing goes on in the box"
     view.locator('[aria-label^="layer 1 · head 2:"]').click()
     view.get_by_role("button", name="more likely").click()
     view.locator(".trial", has_text="62.0 %").wait_for(timeout=20_000)
