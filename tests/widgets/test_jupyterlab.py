@@ -91,8 +91,12 @@ def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
         wait_for(f"http://127.0.0.1:{port}/api?token=attn", server, folder / "lab.log")
         yield f"http://127.0.0.1:{port}/lab/tree/%s?token=attn&reset", folder
     finally:
-        server.terminate()
-        server.wait(20)
+        server.terminate()  # it ends its kernels, too
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:  # now and then an idle thread of AnyIO keeps it
+            server.kill()
+            server.wait()
 
 
 def wait_for(address: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
