@@ -30,6 +30,10 @@ OLDEST = (3, 11)
 DISK_NEEDED = 3 * 10**9  # bytes: 2.4 GB installed, and .6 GB downloaded, if pip does it
 DISK_WITH_CUDA = 8 * 10**9  # 6.3 GB installed, 1.8 GB downloaded
 TORCH = "torch==2.13.0"
+TRY = (  # what JupyterLab and the notebooks import; the first time, Python compiles it
+    "import jupyterlab.labapp, ipykernel.kernelapp, attnlib.widgets, matplotlib.pyplot,"
+    " torch._dynamo"
+)
 UV = "uv==0.13.9"  # installs in a third of pip's time
 FROM_PIP = {  # pip's setting: uv's name for it, and what stands between two values there
     "index-url": ("UV_DEFAULT_INDEX", " "),
@@ -148,7 +152,7 @@ def explain(log):
             "The package index cannot be reached: is there a network? Connect, or set HTTPS_PROXY"
             " if you are behind a proxy, then run the same command again; it goes on from here."
         )
-    told = re.findall(r"^(?:ERROR|error|  \xd7).*(?:\n  .*)*", log, re.MULTILINE)
+    told = re.findall(r"^(?:ERROR|error|  \xd7|\w+Error: ).*(?:\n  .*)*", log, re.MULTILINE)
     return "The installation failed. " + (told[-1].strip() if told else "It gave no reason.")
 
 
@@ -291,13 +295,13 @@ def steps(root, of_torch):
     """
     lock = os.path.join(root, "requirements.lock")
     return [
-        ("[1/3] Installing PyTorch (a minute, once)", of_torch + [TORCH]),
+        ("[1/4] Installing PyTorch (a minute, once)", of_torch + [TORCH]),
         (
-            "[2/3] Installing Jupyter, the data and the tools",
+            "[2/4] Installing Jupyter, the data and the tools",
             ["--no-deps", "--require-hashes", "-r", lock],
         ),
         (
-            "[3/3] Installing attnlib from this folder",
+            "[3/4] Installing attnlib from this folder",
             ["--no-deps", "--no-build-isolation", "-e", root],
         ),
     ]
@@ -326,6 +330,7 @@ def install(python, root, torch_index, log):
         forget_halves(os.path.dirname(os.path.dirname(python)))
         for title, words in steps(root, ["--index-url", torch_index] if torch_index else []):
             run_logged(title, log, [pip + words])
+    run_logged("[4/4] Trying it", log, [[python, "-c", TRY]])
 
 
 def set_up(root, torch_index=None):

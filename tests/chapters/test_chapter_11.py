@@ -133,13 +133,14 @@ def test_selectivity_rises_in_accuracy_and_not_in_log_odds(corpus):
     assert accuracy[6] < accuracy[4] < accuracy[2]
     assert corpus.selectivity("untrained", torch.clone).max() < 0.03
     assert corpus.selectivity("untrained", torch.logit).max() < 0.2
-    draws = (probing.control_labels(corpus.types, corpus.tags[corpus.train], s) for s in range(3))
-    labels = torch.stack([corpus.tags, *draws], 1).repeat_interleave(2, 1)  # for two layers each
-    X, climbs = corpus.states["MiniLM"][:, [2, 6]].repeat(1, 4, 1), []
-    for passes in (4, 12):  # as on the page, and three times as long
+    draws = [probing.control_labels(corpus.types, corpus.tags[corpus.train], s) for s in range(3)]
+    climbs = []
+    for passes, control in ((4, draws), (12, draws[:1])):  # as on the page, and three times as long
+        labels = torch.stack([corpus.tags, *control], 1).repeat_interleave(2, 1)  # for two layers
+        X = corpus.states["MiniLM"][:, [2, 6]].repeat(1, 1 + len(control), 1)
         probe = probing.train_probe(X[corpus.train], labels[corpus.train], corpus.K, passes=passes)
         right = probing.is_right(probe, X[corpus.seen], labels[corpus.seen]).float()
-        shares = redrawn(right, corpus.sentence[corpus.seen]).unflatten(1, (4, 2))
+        shares = redrawn(right, corpus.sentence[corpus.seen]).unflatten(1, (-1, 2))
         on_tags, on_control = shares[:, 0], shares[:, 1:].mean(1)  # of the same sentences
         gaps = (scale(on_tags) - scale(on_control) for scale in (torch.clone, torch.logit))
         climbs.append([gap[:, 1] - gap[:, 0] for gap in gaps])

@@ -83,7 +83,7 @@ def test_smollm2s_file_is_read_as_the_reference_reads_it(smollm2):
     ours, theirs = smollm2
     assert list(ours) == [tensor.name for tensor in theirs.tensors]
     assert len(ours) == 272
-    for tensor in theirs.tensors[:12]:
+    for tensor in theirs.tensors[:4]:  # of three packings
         assert_same_tensor(ours[tensor.name], tensor)
 
 

@@ -89,13 +89,14 @@ def fake_clone(tmp_path: Path, **does: str) -> Path:
     python.parent.mkdir(parents=True)
     stub = clone / "stub.py"
     stub.write_text(
-        f"import os, shutil, signal, sys, time\nwords = sys.argv[1:]\nexec({does!r}[words[1]])\n",
+        "import os, shutil, signal, sys, time\nwords = sys.argv[1:]\n"
+        f"does = {does!r}\nexec(does.get(words[1]) or does['import*'])\n",
         encoding="utf-8",
     )
     started = shlex.join([sys.executable, str(stub)])
     python.write_text(
         "#!/bin/sh\n"
-        f'[ "$1" != -c ] || exec {shlex.quote(sys.executable)} "$@"\n'
+        f'case "$2" in "import sys"*) exec {shlex.quote(sys.executable)} "$@";; esac\n'
         f"(printf '%s\\t' \"$@\"; echo) >>{shlex.quote(str(clone / 'calls'))}\n"
         f'case "$2" in {"|".join(does) or "nothing"}) exec {started} "$@";; esac\n',
         encoding="utf-8",
@@ -131,12 +132,13 @@ def test_torch_is_installed_first_and_nothing_twice(tmp_path: Path) -> None:
         course().TORCH,
         lock,
         str(clone),
+        course().TRY,
     ]
-    assert [words[1] for words in first] == ["pip", "pip", "uv", "uv", "uv"]
-    assert ["--require-hashes" in words for words in first] == [False, False, False, True, False]
-    assert ["--no-deps" in words for words in first] == [False, True, False, True, True]
+    assert [words[1] for words in first[:-1]] == ["pip", "pip", "uv", "uv", "uv"]
+    assert [words[-1] for words in first if "--require-hashes" in words] == [lock]
+    assert [words[-1] for words in first if "--no-deps" in words] == [course().UV, lock, str(clone)]
     assert run_course(clone, "lab").returncode == 0
-    assert len(calls(clone)) == 6
+    assert len(calls(clone)) == 7
     assert "jupyterlab" in calls(clone)[-1]
     assert any(word.endswith("chapters/00_start_here.ipynb") for word in calls(clone)[-1])
 
@@ -147,11 +149,11 @@ def test_another_lock_is_installed_and_the_index_is_for_torch_alone(tmp_path: Pa
     for count, name in enumerate(("requirements.lock", "pyproject.toml"), 1):
         run_course(clone, "setup", "--torch-index", "file:///wheels")
         given = ["file:///wheels" in words for words in calls(clone)]
-        assert given == [False, False, True, False, False] * count
+        assert given == [False, False, True, False, False, False] * count
         with (clone / name).open("a") as file:
             file.write("# changed\n")
     run_course(clone, "setup")
-    assert len(calls(clone)) == 15
+    assert len(calls(clone)) == 18
 
 
 @needs_shell
@@ -169,7 +171,7 @@ def test_where_uv_cannot_pip_installs_it_all(tmp_path: Path, missing: dict[str, 
     done = run_course(clone, "setup", "--torch-index", "file:///wheels")
     assert done.returncode == 0
     assert "uv could not: pip installs it all" in done.stdout
-    torch, lock, own = calls(clone)[-3:]
+    torch, lock, own = calls(clone)[-4:-1]
     assert {words[1] for words in (torch, lock, own)} == {"pip"}
     assert torch[-3:] == ["--index-url", "file:///wheels", course().TORCH]
     assert lock[-1] == str(clone / "requirements.lock")
@@ -239,7 +241,7 @@ def test_a_set_up_here_installs_into_the_python_that_runs_it(tmp_path: Path) -> 
     (clone / ".venv" / "bin" / "python").rename(python)
     done = pretend(f"sys.executable = {str(python)!r}", "setup", "--here", clone=clone)
     assert done.returncode == 0, done.stderr
-    assert [words[-1] for words in calls(clone)][-2:] == [
+    assert [words[-1] for words in calls(clone)][-3:-1] == [
         str(clone / "requirements.lock"),
         str(clone),
     ]
@@ -253,6 +255,7 @@ def test_a_set_up_here_installs_into_the_python_that_runs_it(tmp_path: Path) -> 
         ("[Errno 101] Network is unreachable", "is there a network?"),
         ("OSError: [Errno 28] No space left on device", "The disk filled up"),
         ("ERROR: No matching distribution found for torch==2.13.0", "No matching distribution"),
+        ("ImportError: libgomp.so.1: cannot open shared object file", "failed. ImportError: libg"),
         ("", "It gave no reason"),
     ],
 )
@@ -272,6 +275,19 @@ def test_a_failing_installation_ends_and_leaves_its_log(tmp_path: Path) -> None:
     assert str(log.relative_to(clone)) in done.stderr
     assert calls(clone)[-1][-1] == course().TORCH, "nothing is run after a failure"
     assert not (clone / ".venv" / "installed").exists()
+
+
+@needs_shell
+def test_an_installation_that_cannot_be_imported_says_why_and_is_tried_again(
+    tmp_path: Path,
+) -> None:
+    clone = fake_clone(tmp_path, **{"import*": "sys.exit('ImportError: DLL load failed')"})
+    for tries in (1, 2):
+        done = run_course(clone, "lab")
+        assert done.returncode == 1
+        assert "The installation failed. ImportError: DLL load failed" in done.stderr
+        assert [words[-1] for words in calls(clone)].count(course().TRY) == tries
+    assert "jupyterlab" not in [words[1] for words in calls(clone)]
 
 
 @pytest.mark.parametrize(
@@ -320,7 +336,7 @@ def test_ctrl_c_ends_an_installation_in_a_sentence(tmp_path: Path, does: str) ->
         assert "Traceback" not in done.stdout
     (clone / "twice").touch()
     assert run_course(clone, "setup").returncode == 0
-    assert len(calls(clone)) == (1 if does == DEAF else 2) + 5
+    assert len(calls(clone)) == (1 if does == DEAF else 2) + 6
 
 
 @needs_shell
@@ -335,7 +351,7 @@ def test_an_environment_without_the_whole_of_pip_is_made_anew(tmp_path: Path) ->
     assert (done.returncode, done.stdout, done.stderr) == (130, "", STOPPED)
     (clone / "twice").touch()
     assert interrupted(clone, before).returncode == 0
-    assert " ".join(words[1] for words in calls(clone)) == "venv venv pip pip uv uv uv"
+    assert " ".join(words[1] for words in calls(clone)[:-1]) == "venv venv pip pip uv uv uv"
 
 
 @needs_shell
