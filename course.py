@@ -109,8 +109,8 @@ make similarity NAME=04_self_attention
 Options:
 make lab PYTHON=python3.12 uses another Python; make lab TORCH_INDEX=cpu takes PyTorch's smaller
 build, without CUDA, and TORCH_INDEX=URL takes torch alone from another package index.
-make test ARGS="-k attention" hands options on to pytest; ARGS=--long adds what takes
-longer: side roads, trainings that tests repeat, the book, the attacks on the grader."""
+make test ARGS="-k attention" hands options on to pytest; ARGS=--ci adds what .ci/run runs, and
+ARGS=--long everything: side roads, trainings that tests repeat, the book, attacks on the grader."""
 
 
 class Trouble(Exception):
@@ -386,13 +386,15 @@ def pytest(python, words, otherwise, waiting=0):
 
 
 def test(python, words):
-    """The command that runs the suite: tests, doctests, the chapters; everything with --long."""
+    """The command that runs the suite: tests, doctests, the chapters; more with --ci and --long."""
     all_of_it = "--long" in words
-    chosen = [] if all_of_it else ["-m", "not long"]
+    chosen = ["-m", "not long" if "--ci" in words else "not long and not ci"]
     notebooks = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600"]
     return pytest(
         python,
-        notebooks + chosen + [word for word in words if word != "--long"],
+        notebooks
+        + ([] if all_of_it else chosen)
+        + [word for word in words if word not in ("--ci", "--long")],
         in_course("attnlib", "recipes", "book", "grading", "tools", "tests", "chapters")
         + ([] if all_of_it else ["--ignore=" + os.path.join(ROOT, "chapters", "more")]),
         waiting=1,
@@ -403,7 +405,7 @@ def quick(python, words):
     """The command for the inner loop: style, types, and the tests that take seconds."""
     fast = [
         "-m",
-        "not slow and not long and not browser",
+        "not slow and not ci and not long and not browser",
         "-p",
         "no:nbval",  # no notebook is run, and every worker would import what runs them
         "--ignore=tests/benchmarks",

@@ -29,6 +29,7 @@ def test_the_exported_tokenizer_is_the_course_s_own() -> None:
     assert found.decode(bpe.encode(text)) == text
 
 
+@pytest.mark.ci
 def test_the_page_is_written_without_what_cannot_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

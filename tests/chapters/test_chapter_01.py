@@ -90,6 +90,7 @@ def test_most_triples_are_known_and_most_stretches_of_four_are_new():
     assert counted(2_000).unseen(token_stream(TEXTS, BPE))[2] > 0.5  # the control: less text
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "texts", [2_000, pytest.param(ALL, marks=[pytest.mark.long, pytest.mark.slow])]
 )

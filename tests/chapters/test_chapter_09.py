@@ -222,6 +222,7 @@ def test_the_previous_token_head_speaks_through_the_keys_and_no_other_way():
                 assert lost > 0.9 if (h, way) == (giver, "k") else abs(lost) < 0.07
 
 
+@pytest.mark.ci
 def test_without_the_previous_token_head_there_is_no_induction(run):
     _, model, history = run
     ids, giver = twice(), int(history["previous"][-1, 0].argmax())
@@ -352,6 +353,7 @@ def costs_of(model, ids, states, period):
     return cost
 
 
+@pytest.mark.ci
 def test_direct_is_not_total_for_the_induction_heads_of_smollm2(smol):
     model, ids, states = smol
     cost = costs_of(model, ids, states, 24)

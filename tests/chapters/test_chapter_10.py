@@ -419,7 +419,7 @@ def copied_anew(lm, enough, stored):
     return [codes(copying.right_digits(lm.model, asked, heads, means)) for heads in sets]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_smollm2_loses_the_code_and_keeps_it_without_others():
     whole, without, others = copied_anew(pretrained.smollm2(), 8, copying_of("smollm2"))
     assert whole == 4

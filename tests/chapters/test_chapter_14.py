@@ -239,7 +239,7 @@ def test_a_sink_goes_with_its_state_in_both_models(stored):
         assert stored[f"{name}_replaced"][:, layer:].mean(1).max() < 0.02
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.claim(94)
 @torch.no_grad()
 def test_a_copied_state_draws_half_of_the_weight_and_the_first_visible_token_is_the_sink(today):
@@ -389,7 +389,7 @@ def test_linear_attention_is_a_recurrence():
     assert (outputs - softmax @ v).abs().max() > 0.1, "it is no softmax"
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.claim(97)
 def test_four_rows_of_state_recall_less_with_elu_and_a_linear_read_out():
     assert LINEAR.share_recalled(4, "ELU + 1", seed=3) < 0.85
@@ -399,7 +399,7 @@ def test_four_rows_of_state_recall_less_with_elu_and_a_linear_read_out():
 # --- four bits ------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.claim(98)
 def test_four_bits_cost_little_if_few_share_a_scale_or_it_is_clipped():
     exact = BITS.review_losses(count=80)

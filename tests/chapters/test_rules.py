@@ -306,7 +306,7 @@ def test_cleaning_keeps_ids_slides_and_fallbacks_and_drops_the_rest() -> None:
     assert "widgets" in notebook.metadata, "the argument is left as it was"
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_executing_writes_a_chapter_that_keeps_the_rules(tmp_path: Path) -> None:
     notebook = sample()
     notebook.cells[2].source = "print(6 * 7)"

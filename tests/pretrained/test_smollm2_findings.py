@@ -27,6 +27,7 @@ def long_reviews(lm):
     return torch.stack([i[:200] for i in ids if len(i) >= 400][:2])
 
 
+@pytest.mark.ci
 @torch.no_grad()
 def test_the_first_token_is_a_sink_and_its_state_is_huge(lm, long_reviews):
     """From layer 12 on it gets about half of all weight; token 9 gets next to nothing."""

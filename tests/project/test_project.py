@@ -199,7 +199,7 @@ def imported_packages(folder: Path) -> set[str]:
     return found - set(sys.stdlib_module_names) - own
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_wheel_holds_what_the_library_needs(tmp_path: Path) -> None:
     build = "import os, sys; os.chdir(sys.argv[1]); from setuptools import build_meta;"
     build += "print(build_meta.build_wheel(sys.argv[2]))"
@@ -290,14 +290,14 @@ def test_the_course_has_no_large_file() -> None:
 
 
 def claims_marked(texts: list[str]) -> set[int]:
-    """The claims that tests of a usual run mark, read from their source: those not long."""
+    """The claims that tests of `make test` mark, read from their source: those not long, not ci."""
     found = set()
     for text in texts:
-        if "mark.claim" not in text or re.search(r"^pytestmark = .*mark\.long", text, re.M):
+        if "mark.claim" not in text or re.search(r"^pytestmark = .*mark\.(ci|long)", text, re.M):
             continue
         for node in ast.walk(ast.parse(text)):
             marks = [ast.unparse(mark) for mark in getattr(node, "decorator_list", ())]
-            if "pytest.mark.long" not in marks:
+            if not {"pytest.mark.ci", "pytest.mark.long"} & set(marks):
                 numbers = re.findall(r"pytest\.mark\.claim\((\d+)\)", "\n".join(marks))
                 found |= set(map(int, numbers))
     return found
@@ -312,8 +312,9 @@ def test_every_claim_has_a_test() -> None:
 def test_a_marked_claim_is_found() -> None:
     marked = "@pytest.mark.claim(7)\ndef test(): pass"
     assert claims_marked([marked]) == {7}
-    assert claims_marked([f"@pytest.mark.long\n{marked}"]) == set(), "make test leaves it out"
-    assert claims_marked([f"pytestmark = pytest.mark.long\n{marked}"]) == set(), "and so a module"
+    for left_out in ("pytest.mark.ci", "pytest.mark.long"):
+        assert claims_marked([f"@{left_out}\n{marked}"]) == set()
+        assert claims_marked([f"pytestmark = {left_out}\n{marked}"]) == set(), "and so a module"
 
 
 def test_the_docs_tell_the_losses_of_the_cards() -> None:

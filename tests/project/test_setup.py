@@ -410,9 +410,12 @@ def test_the_exit_status_is_that_of_the_tests(tmp_path: Path) -> None:
 
 
 def test_the_tests_that_take_minutes_run_if_they_are_asked_for() -> None:
-    short, long = (course().test("python", [*words, "-x"]) for words in ([], ["--long"]))
-    at = short.index("not long")
-    assert short[at - 1] == "-m"
+    kinds = [], ["--ci"], ["--long"], ["--ci", "--long"]
+    short, ci, long, both = (course().test("python", [*words, "-x"]) for words in kinds)
+    at = ci.index("not long")
+    assert ci[at - 1] == "-m"
+    assert short == [*ci[:at], "not long and not ci", *ci[at + 1 :]]
+    assert long == both
     assert short[: at - 1] + short[at + 1 : -1] == long
     assert short[-1] == f"--ignore={ROOT / 'chapters' / 'more'}"
     named = course().test("python", ["chapters/more"])
@@ -489,7 +492,7 @@ def test_what_is_quick_leaves_out_what_is_slow() -> None:
         if "from playwright" in text and path != Path(__file__):
             assert "pytestmark = pytest.mark.browser" in text, path.name
     command = course().quick("python", [])
-    assert "not slow and not long and not browser" in command
+    assert "not slow and not ci and not long and not browser" in command
     assert not [word for word in command if "chapters" in word and "--ignore" not in word]
     assert course().quick("python", ["tests/test_trace.py"])[-1] == "tests/test_trace.py"
     assert "chapters" in course().test("python", [])

@@ -40,7 +40,7 @@ def in_a_kernel(code: str) -> str:
     return "".join(output["text"] for output in notebook.cells[0].outputs)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_kernel_computes_on_one_thread(unset: pytest.MonkeyPatch) -> None:
     later = "torch.set_num_threads(2); import attnlib.trace; print(torch.get_num_threads())"
     assert in_a_kernel(f"{IMPORT}{later}") == "1 1 1\n2\n"  # the reader has the last word

@@ -30,7 +30,7 @@ def test_it_runs_what_a_user_runs_and_everything_at_night() -> None:
     night = "${{ github.event_name == 'schedule' && '--long' || '' }}"
     assert last == {"linux": f".ci/run {night}", "others": "python course.py test"}
     assert "\n  schedule:\n" in WORKFLOW.read_text(encoding="utf-8")
-    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith('make test ARGS="$*"\n')
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith('make test ARGS="--ci $*"\n')
 
 
 def test_the_readme_promises_no_system_that_nothing_has_tested() -> None:

@@ -437,6 +437,7 @@ def test_one_of_four_prompts_takes_each_form_in_turn():
 # --- all of it ----------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 def test_the_whole_recipe_on_a_small_model(monkeypatch, tmp_path):
     """Every field that the stored card describes is measured, for as many prompts as it says.
 

@@ -99,7 +99,10 @@ def ranks(x, y):
 # --- the models answer --------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "both", [SMOLLM2, pytest.param(GEMMA3, marks=pytest.mark.long)], indirect=True
+)
 def test_the_stored_results_are_what_the_model_does_now(both):
     """Three heads in five prompts, put in by an edit of whole texts, without a cache."""
     if both.name == GEMMA3:

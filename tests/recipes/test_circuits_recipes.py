@@ -60,6 +60,7 @@ def test_so_many_windows_of_a_batch_repeat(repeated):
     assert seen == (set(circuits.PERIODS) if repeated else set())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["attention-2", "attention-2-one-layer"])
 def test_a_recipe_writes_weights_card_and_history(name, small):
     shipped = Path(__file__).parents[2] / "attnlib/checkpoints/attention-2.json"
@@ -103,6 +104,7 @@ def test_what_is_measured_of_a_head_that_looks_one_back(small):
     assert watch.history()["composition"].shape == (1, 4, 4)
 
 
+@pytest.mark.ci
 def test_an_interrupted_run_goes_on(small, monkeypatch):
     real, calls = language.quick_loss, []
 

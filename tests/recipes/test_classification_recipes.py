@@ -92,6 +92,7 @@ def test_the_tasks_train_with_their_own_losses(few_reviews, tmp_path, monkeypatc
         run("rt-lstm", tmp_path, "1")
 
 
+@pytest.mark.ci
 def test_guided_networks_are_trained_for_every_row_and_seed(few_reviews, tmp_path, monkeypatch):
     """And they use the weights that they are given, in training and in the test."""
     few, folder = few_reviews

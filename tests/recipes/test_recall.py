@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 
 from attnlib import pretrained
@@ -20,6 +21,7 @@ def test_the_answer_is_the_symbol_that_was_asked_for():
     assert not torch.equal(ids, other)
 
 
+@pytest.mark.ci
 def test_the_recipe_writes_a_card_without_weights(tmp_path, monkeypatch):
     monkeypatch.setenv("TQDM_DISABLE", "1")
     monkeypatch.setattr(recall, "EVERY", 2)

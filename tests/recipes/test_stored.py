@@ -222,7 +222,7 @@ def test_the_accuracy_and_loss_of_a_classifier(name):
     assert binary_cross_entropy(p, labels).item() == pytest.approx(loss_of(card), abs=0.002)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("name", histogram.MINIMA)
 def test_the_accuracy_and_loss_of_a_counter(name):
     """All 15,000 validation rows of the released run."""

@@ -57,7 +57,7 @@ def test_the_first_word_says_the_language():
     assert targets == [("ein", "und", "zwanzig"), ("vingt", "et", "un")]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_recipes_one_after_the_other(small):
     main(["translator", "translator-2", "--steps", "2", "--folder", str(small)])
     card = checkpoints.card("translator")

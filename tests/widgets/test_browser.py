@@ -172,6 +172,7 @@ def test_a_view_that_was_hidden_while_the_theme_changed_keeps_its_size(saved: An
     assert canvas.evaluate(width) == before
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("mode", ["map", "links", "heads"])
 def test_downloads(saved: Any, tmp_path: Path, mode: str) -> None:
     saved.click(f"[data-value={mode}]")
@@ -221,6 +222,7 @@ def test_all_maps_stand_beside_the_one_shown_and_lead_to_it(page: Any, tmp_path:
     assert page.errors == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (700, 680), (390, 844)])
 @pytest.mark.parametrize("size", [(6, 12, 12), (30, 9, 128), (2, 2, 512)])
 def test_a_view_fits_its_window(

@@ -201,6 +201,7 @@ def test_what_is_typed_in_jupyterlab_moves_every_map(notebook: Any) -> None:
     enter("two words", 2)
 
 
+@pytest.mark.ci
 def test_jupyterlab_covers_what_follows_and_notes_the_answer(
     page: Any, lab: tuple[str, Path]
 ) -> None:

@@ -273,6 +273,7 @@ def test_a_page_without_memory_remembers_as_long_as_it_is_open(
     assert page.errors == []
 
 
+@pytest.mark.ci
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_before_and_after(page: Any, asks: Any, scheme: str) -> None:

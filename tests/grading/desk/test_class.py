@@ -157,7 +157,7 @@ def as_foreseen(places: Places, students: Mapping[str, Student]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @needs_sandbox
 def test_a_class_of_odd_ones(tmp_path: Path) -> None:
     students = odd_ones()

@@ -32,6 +32,7 @@ def test_the_lecturers_own_seed_draws_the_hidden_inputs(
     assert How(Places(tmp_path)).seed == DEFAULT_SEED
 
 
+@pytest.mark.ci
 def test_another_seed_grades_anew(places: Places) -> None:
     hand_in(places, NAME, "ada", b"1")
     work = work_of(NAME, "ada", How(places, "a seed"))

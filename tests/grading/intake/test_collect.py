@@ -234,6 +234,7 @@ def test_a_groups_file_has_a_row_where_a_members_own_counts(places: Places) -> N
     }
 
 
+@pytest.mark.ci
 def test_an_extension_is_one_students(tmp_path: Path, places: Places) -> None:
     from nbgrader.api import Gradebook
 

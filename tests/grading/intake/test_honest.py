@@ -125,6 +125,7 @@ def test_a_task_that_is_not_written_is_told_so(name: str, change: str) -> None:
     assert "not written" in told
 
 
+@pytest.mark.ci
 @needs_sandbox
 @pytest.mark.parametrize(
     ("name", "change"),

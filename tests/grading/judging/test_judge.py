@@ -374,6 +374,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return lines
 
 
+@pytest.mark.ci
 @settings(max_examples=200)
 @given(st.binary() | FORGED_LINES | mutated(), st.sampled_from(["finished", CRASHED, TIMED_OUT]))
 def test_whatever_comes_from_inside_earns_nothing_without_the_right_answers(

@@ -297,6 +297,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "attention-course"
 
 
+@pytest.mark.ci
 def test_the_students_copy_is_complete(copy: Path) -> None:
     there = {str(p.relative_to(copy)) for p in copy.rglob("*") if p.is_file()}
     assert there == {name for name in course_files() if for_students(name)}
