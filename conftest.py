@@ -31,11 +31,6 @@ os.environ["MPLBACKEND"] = "module://readable"  # beside what cuts the network: 
 hypothesis.settings.register_profile("course", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("course")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in the course's notebooks; workers get it too
-if sys.platform == "linux":  # elsewhere a copy of a process may not use what the process has used
-    sys.path.insert(0, str(OFFLINE))
-    import forked
-
-    forked.install()
 
 
 def pytest_collection_finish() -> None:
