@@ -6,7 +6,6 @@ What is set here is set before torch is imported, and passes on to kernels and o
 import gc
 import importlib.util
 import os
-import sys
 from pathlib import Path
 
 import hypothesis

@@ -387,16 +387,18 @@ def pytest(python, words, otherwise, waiting=0):
 
 def test(python, words):
     """The command that runs the suite: tests, doctests, the chapters; more with --ci and --long."""
-    all_of_it = "--long" in words
-    chosen = ["-m", "not long" if "--ci" in words else "not long and not ci"]
-    notebooks = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600"]
+    everything = "--long" in words
+    landing = everything or "--ci" in words
+    left_out = [] if everything else [os.path.join("chapters", "more")]
+    if not landing:  # for those who change the course
+        left_out += [os.path.join("tests", "book"), os.path.join("tests", "project")]
+    marks = [] if everything else ["-m", "not long" if landing else "not long and not ci"]
+    options = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600"] + marks
     return pytest(
         python,
-        notebooks
-        + ([] if all_of_it else chosen)
-        + [word for word in words if word not in ("--ci", "--long")],
+        options + [word for word in words if word not in ("--ci", "--long")],
         in_course("attnlib", "recipes", "book", "grading", "tools", "tests", "chapters")
-        + ([] if all_of_it else ["--ignore=" + os.path.join(ROOT, "chapters", "more")]),
+        + ["--ignore=" + os.path.join(ROOT, path) for path in left_out],
         waiting=1,
     )
 

@@ -304,7 +304,10 @@ def claims_marked(texts: list[str]) -> set[int]:
 
 
 def test_every_claim_has_a_test() -> None:
-    texts = [p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py")]
+    found = (ROOT / "tests").rglob("test_*.py")
+    texts = [
+        p.read_text(encoding="utf-8") for p in found if p.parent.name not in ("book", "project")
+    ]
     missing = sorted(CLAIMS - claims_marked(texts))
     assert not missing, f"no test is marked with claim({'), claim('.join(map(str, missing))})"
 

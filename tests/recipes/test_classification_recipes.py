@@ -35,6 +35,7 @@ def run(name, folder, steps="3"):
     main([name, "--steps", steps, "--folder", str(folder)])
 
 
+@pytest.mark.ci
 # every model and every task once, and of the other source one model
 @pytest.mark.parametrize(
     "name", [*(n for n in CLASSIFIERS if n.startswith("rt") and not n[-1].isdigit()), "imdb-lstm"]

@@ -32,6 +32,7 @@ def few_reviews(monkeypatch):
     return few
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", TRAINED)
 def test_recipe_writes_a_checkpoint_that_loads(name, few_reviews, monkeypatch, tmp_path):
     shipped = pretrained.card(name)
@@ -155,6 +156,7 @@ def test_another_seed_draws_other_weights_and_windows(few_reviews, monkeypatch, 
         assert not torch.equal(found[0], found[2])
 
 
+@pytest.mark.ci
 def test_the_sweep_of_seeds_writes_one_card(few_reviews, monkeypatch, tmp_path):
     """Without weights; the first seed's network is the stored one."""
     monkeypatch.setattr(ngram_seeds, "reviews", lambda source: few_reviews)

@@ -75,6 +75,7 @@ APART = {"ngram-seeds", "variants"}  # results in a folder of their own
 WITHOUT_FIT |= RESULTS | APART
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "name",
     [  # the numerals' numbers and words come out of the chapter's cells, which are run for them
