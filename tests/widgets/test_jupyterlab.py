@@ -172,6 +172,7 @@ def test_jupyterlab_hover_is_exact_and_keys_stay_in_the_view(notebook: Any) -> N
     assert notebook.locator(".jp-Notebook .jp-CodeCell").count() == 4  # "b" made no new cell
 
 
+@pytest.mark.ci
 def test_what_is_typed_in_jupyterlab_moves_every_map(notebook: Any) -> None:
     view = notebook.locator(".widget-vbox .attn", has=notebook.locator(".attn-stage"))
     view.scroll_into_view_if_needed()
