@@ -330,7 +330,7 @@ def install(python, root, torch_index, log):
         forget_halves(os.path.dirname(os.path.dirname(python)))
         for title, words in steps(root, ["--index-url", torch_index] if torch_index else []):
             run_logged(title, log, [pip + words])
-    run_logged("[4/4] Trying it", log, [[python, "-c", TRY]])
+    run_logged("[4/4] Importing what the notebooks import", log, [[python, "-c", TRY]])
 
 
 def set_up(root, torch_index=None):

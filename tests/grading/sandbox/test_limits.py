@@ -89,7 +89,6 @@ def late() -> Told:
     return run(*sources, limits=replace(SMALL, cell_seconds=1))
 
 
-@pytest.mark.ci
 @needs_sandbox
 def test_a_cell_that_computes_too_long_is_interrupted_and_the_next_ones_run(late: Told) -> None:
     first, waits, loud, later, _ = cells(late)
@@ -138,7 +137,6 @@ ENDS = {  # a cell, and of what the whole run ends
 }
 
 
-@pytest.mark.ci
 @needs_sandbox
 @pytest.mark.parametrize("what", ENDS)
 def test_a_run_ends(what: str) -> None:
@@ -149,7 +147,6 @@ def test_a_run_ends(what: str) -> None:
     assert printed(told) == "before\n", "what came before is kept, and nothing comes after"
 
 
-@pytest.mark.ci
 @needs_sandbox
 def test_all_cells_together_may_not_compute_too_long_where_they_hide_it() -> None:
     told = run(HIDDEN, LATER, limits=Limits(total_seconds=1))

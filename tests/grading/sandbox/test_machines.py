@@ -45,7 +45,6 @@ def test_an_environment_around_the_course_is_refused(monkeypatch: pytest.MonkeyP
         environments()
 
 
-@pytest.mark.ci
 def test_unsafe_runs_with_the_limits_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))  # where there is no bubblewrap
     monkeypatch.setenv("ATTNLIB_SEED", "secret")
@@ -112,7 +111,6 @@ def outcome(done: "subprocess.CompletedProcess[str]") -> list[object]:
     return found
 
 
-@pytest.mark.ci
 @needs_sandbox
 def test_the_course_may_lie_under_tmp_and_its_path_hold_spaces(tmp_path: Path) -> None:
     course = tmp_path / "the course"
